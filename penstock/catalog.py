@@ -1,0 +1,193 @@
+"""Named sources, tables, sinks and views, and the pipelines that ran: one SQLite file beside the state.
+
+What is stored is a statement's own text, with literal secrets taken out beforehand.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from penstock.errors import Place, SetupError, StatementError, did_you_mean
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS objects (
+    name TEXT PRIMARY KEY COLLATE NOCASE, kind TEXT NOT NULL, statement TEXT NOT NULL,
+    version INTEGER NOT NULL, owner TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pipelines (
+    name TEXT PRIMARY KEY COLLATE NOCASE, id TEXT NOT NULL UNIQUE, statement TEXT NOT NULL,
+    version INTEGER NOT NULL, owner TEXT NOT NULL, created TEXT NOT NULL,
+    state TEXT NOT NULL, batches INTEGER NOT NULL, inputs TEXT NOT NULL, outputs TEXT NOT NULL,
+    updated TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named source, table, sink or view."""
+
+    name: str
+    kind: str
+    statement: str
+    version: int
+    owner: str
+    created: str
+
+
+@dataclass(frozen=True)
+class PipelineEntry:
+    """A pipeline: people use its name; its files, markers and metrics use its id, which is never reused."""
+
+    name: str
+    id: str
+    statement: str
+    version: int
+    owner: str
+    created: str
+    state: str
+    """`running`, `finished` or `failed`."""
+    batches: int
+    """How many batches it has delivered."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    updated: str
+
+
+class Catalog:
+    def __init__(self, path: Path | None = None) -> None:
+        """Opens or makes the catalog at `path`; without one it lives in memory."""
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(
+                path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+            )
+            self._db.row_factory = sqlite3.Row
+            self._db.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as failure:
+            raise SetupError(
+                "catalog",
+                f"cannot open the catalog {path}: {failure}",
+                hint="check the permissions of the folder, or set another one with `state:`",
+            ) from None
+
+    def copy(self) -> Catalog:
+        """The same objects in memory: for checking statements without keeping what they create."""
+        twin = Catalog()
+        self._db.backup(twin._db)
+        return twin
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def find(self, name: str) -> Entry | None:
+        row = self._db.execute("SELECT * FROM objects WHERE name = ?", (name,)).fetchone()
+        return Entry(**row) if row else None
+
+    def objects(self, kind: str | None = None) -> list[Entry]:
+        rows = self._db.execute("SELECT * FROM objects WHERE ? IN (kind, '') ORDER BY name", (kind or "",))
+        return [Entry(**row) for row in rows]
+
+    def put(
+        self, kind: str, name: str, statement: str, *, replace: bool, if_not_exists: bool, at: Place | None
+    ) -> bool:
+        """Keeps an object; False when it was there and `if_not_exists` lets it be."""
+        with self._transaction() as db:
+            old = self.find(name)
+            if old is not None and if_not_exists:
+                return False
+            if old is not None and not replace:
+                raise StatementError(
+                    "name-taken",
+                    f"there is a {old.kind} '{old.name}' already",
+                    at=at,
+                    hint=f"CREATE OR REPLACE, or DROP {old.kind.upper()} {old.name} first",
+                )
+            version = old.version + 1 if old else 1
+            db.execute(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)",
+                (name, kind, statement, version, getpass.getuser(), _now()),
+            )
+        return True
+
+    def remove(self, kind: str, name: str, *, if_exists: bool, at: Place | None) -> bool:
+        with self._transaction() as db:
+            table, known = (
+                ("pipelines", [p.name for p in self.pipelines()])
+                if kind == "pipeline"
+                else ("objects", [entry.name for entry in self.objects(kind)])
+            )
+            if name.lower() not in {k.lower() for k in known}:
+                if if_exists:
+                    return False
+                raise StatementError(
+                    "unknown-name", f"there is no {kind} '{name}'", at=at, hint=did_you_mean(name, known)
+                )
+            db.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 - one of two names
+        return True
+
+    def pipelines(self) -> list[PipelineEntry]:
+        return [_pipeline(row) for row in self._db.execute("SELECT * FROM pipelines ORDER BY name")]
+
+    def pipeline(self, name: str) -> PipelineEntry | None:
+        row = self._db.execute("SELECT * FROM pipelines WHERE name = ?", (name,)).fetchone()
+        return _pipeline(row) if row else None
+
+    def start(self, name: str, statement: str, inputs: list[str], outputs: list[str]) -> PipelineEntry:
+        """Marks a pipeline as running; it gets its id at its first start."""
+        with self._transaction() as db:
+            old = self.pipeline(name)
+            changed = old is not None and old.statement != statement
+            db.execute(
+                "INSERT OR REPLACE INTO pipelines VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
+                (
+                    name,
+                    old.id if old else uuid.uuid4().hex[:12],
+                    statement,
+                    (old.version + changed) if old else 1,
+                    old.owner if old else getpass.getuser(),
+                    old.created if old else _now(),
+                    old.batches if old else 0,
+                    "\n".join(inputs),
+                    "\n".join(outputs),
+                    _now(),
+                ),
+            )
+        entry = self.pipeline(name)
+        assert entry is not None
+        return entry
+
+    def finish(self, id: str, *, delivered: bool) -> None:
+        """Records how a run ended; only a delivered batch counts."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE pipelines SET state = ?, batches = batches + ?, updated = ? WHERE id = ?",
+                ("finished" if delivered else "failed", int(delivered), _now(), id),
+            )
+
+
+def _pipeline(row: sqlite3.Row) -> PipelineEntry:
+    values = dict(row)
+    values["inputs"] = tuple(values["inputs"].splitlines())
+    values["outputs"] = tuple(values["outputs"].splitlines())
+    return PipelineEntry(**values)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

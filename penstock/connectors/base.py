@@ -1,0 +1,273 @@
+"""The connector contract: what the built-in connectors use, and all that an outsider needs.
+
+One system is one module with one `Connector`. It declares its options, schemes and capabilities, and
+then either reads and writes with Spark's own connector (`read`, `write`), or hands out a `Reader` and a
+`Writer` that know nothing of Spark, on which the default `read` and `write` are built.
+
+A connector is registered by one entry point of the group `penstock.connectors`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from pydantic import Field
+
+from penstock.errors import InputError
+from penstock.options import Options, Value
+from penstock.schema import Column
+from penstock.uri import Uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "Batch", "Capabilities", "Column", "Connector", "Format", "Offset", "Part", "ReadRequest", "Reader",
+    "SinkOptions", "SourceOptions", "Split", "Uri", "Writer",
+]  # fmt: skip
+
+Offset = int | str
+"""A position in a split: anything that JSON keeps as it is, and that `read` understands again."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a connector can do; each one selects the tests of the conformance suite that it must pass."""
+
+    bounded: bool = False
+    """Reads what there is, and ends."""
+    unbounded: bool = False
+    """Goes on reading as rows arrive."""
+    replay: bool = False
+    """Reads the same rows again from a position."""
+    lookup: bool = False
+    """Finds rows by key, for joins."""
+    formats: bool = False
+    """Carries bytes, so rows have a `format`."""
+    append: bool = False
+    """Adds rows to a target."""
+    overwrite: bool = False
+    """Puts rows in place of those that were there."""
+    upsert: bool = False
+    delete: bool = False
+    transactional: bool = False
+    """Keeps the batch's number with its rows, so that a batch that runs again changes nothing."""
+    create_target: bool = False
+    """Makes a target that is not there yet."""
+    evolve_schema: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in fields(self) if getattr(self, f.name))
+
+
+class SourceOptions(Options):
+    """Options that every source takes."""
+
+    on_error: Literal["fail", "skip", "dead_letter"] = Field(
+        "fail",
+        description="What happens to a record that cannot be read: `fail` stops, `skip` drops and counts it,"
+        " `dead_letter` keeps it aside.",
+    )
+    dead_letter: str | None = Field(
+        None, description="Where dead letters go; a folder of the pipeline's state unless set."
+    )
+    schema_file: str | None = Field(None, description="An Avro schema (.avsc) that declares the columns.")
+
+
+class SinkOptions(Options):
+    """Options that every sink takes."""
+
+    mode: Literal["append", "overwrite"] | None = Field(
+        None, description="What to do with rows that are in the target already: keep or replace them."
+    )
+
+
+class Format(Protocol):
+    """What a connector that carries bytes sees of the format its rows are in, options included."""
+
+    def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
+        """The columns of these files, found by looking into them."""
+
+    def read(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: ReadRequest
+    ) -> DataFrame:
+        """These files as rows of `columns` and `request.partitions`, less those that it does not use."""
+
+    def rejects(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: ReadRequest
+    ) -> DataFrame:
+        """The records that `read` rejects: payload, error, file, line."""
+
+    def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
+        """Writes files of this format into the folder `path`, which is not there yet.
+
+        With `partition_by`, into folders `key=value` below it, as Spark's own writers do.
+        """
+
+    @property
+    def suffix(self) -> str:
+        """How the names of written files end, compression included: `.csv.gz`."""
+
+
+REJECTED = "_rejected"
+"""A hidden column of a frame that is read with `on_error` other than `fail`: whether the record is bad."""
+METADATA = "_metadata"
+"""A hidden column that describes the file of a row; there only when the request names its fields."""
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What a statement wants of a source."""
+
+    columns: tuple[Column, ...] = ()
+    """Declared columns; empty when they are to be discovered."""
+    used: frozenset[str] | None = None
+    """Lower-case names that the statement mentions; None when it may use every column."""
+    metadata: frozenset[str] = frozenset()
+    """Fields of `_metadata` that the statement mentions."""
+    format: Format | None = None
+    partitions: tuple[Column, ...] = ()
+    """Columns that stand in the names of the files' folders, `key=value`, below `base`."""
+    base: str | None = None
+    """The folder above them: Spark's `basePath`."""
+    on_error: Literal["fail", "skip", "dead_letter"] = "fail"
+    streaming: bool = False
+
+    def prune(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Those of `columns` that the statement uses."""
+        if self.used is None:
+            return columns
+        return tuple(c for c in columns if c.name.lower() in self.used)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One delivery to one sink: its number and time are the same when it runs again."""
+
+    pipeline: str
+    sink: str
+    number: int
+    time: datetime
+    format: Format | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A slice of a batch, named by what it holds."""
+
+    batch: Batch
+    name: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """A slice of a source that is read in order: a partition, a file, a key range."""
+
+    id: str
+
+
+class Reader:
+    """The toolkit's source: an enumerator of splits, and a reader of each."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the rows that `read` yields."""
+        raise NotImplementedError
+
+    def splits(self) -> list[Split]:
+        """All splits there are now; asked again while a stream runs."""
+        raise NotImplementedError
+
+    def earliest(self, split: Split) -> Offset:
+        """The first position that can still be read."""
+        raise NotImplementedError
+
+    def latest(self, split: Split) -> Offset:
+        """The position just after the last row there is now."""
+        raise NotImplementedError
+
+    def read(self, split: Split, start: Offset, stop: Offset) -> Iterator[pa.RecordBatch | dict[str, Any]]:
+        """The rows from `start` up to, and without, `stop`; the same ones each time it is asked."""
+        raise NotImplementedError
+
+    def commit(self, offsets: dict[Split, Offset]) -> None:
+        """The rows before `offsets` are durable elsewhere and may be forgotten."""
+
+
+class Writer:
+    """The toolkit's sink."""
+
+    def write(self, rows: Iterator[pa.RecordBatch], part: Part) -> None:
+        """Stores the rows of a part; runs on a worker, and may run again for the same part."""
+        raise NotImplementedError
+
+    def commit(self, batch: Batch) -> None:
+        """All parts are stored: makes them visible."""
+
+    def abort(self, batch: Batch) -> None:
+        """The batch failed: removes what its parts left."""
+
+
+class Connector:
+    """A system that rows come from or go to."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other names that people know it by, in `connector = '...'`."""
+    schemes: ClassVar[tuple[str, ...]] = ()
+    capabilities: ClassVar[Capabilities]
+    jars: ClassVar[tuple[str, ...]] = ()
+    Source: ClassVar[type[SourceOptions] | None] = None
+    Sink: ClassVar[type[SinkOptions] | None] = None
+
+    @classmethod
+    def guarantee(cls) -> str:
+        """Which delivery it gives, as the first paragraph of its module's docstring says."""
+        paragraph = (sys.modules[cls.__module__].__doc__ or "").strip().partition("\n\n")[0]
+        return " ".join(paragraph.split())
+
+    def settings_of(self, uri: Uri) -> dict[str, Value]:
+        """The options that a URI stands for, its query included."""
+        raise NotImplementedError
+
+    def format_of(self, options: Any) -> str | None:
+        """The name of the format that the options imply when none is set, by a file's ending for one."""
+        return None
+
+    def format_options(self, options: Any) -> dict[str, Value]:
+        """Options of the format that the options imply, such as a compression by a file's ending."""
+        return {}
+
+    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        """The rows of a source."""
+        from penstock.connectors.adapter import read
+
+        return read(spark, self.reader(source), request)
+
+    def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
+        """What `inspect` tells of a source: how many `files`, their `size` in bytes, values of `partitions`."""
+        return {}
+
+    def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        """The records that `read` rejects: payload, error, file, line. Asked only when there are any."""
+        raise InputError("no-rejects", f"{self.name} does not tell which records are bad")
+
+    def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
+        """Whether the target has rows already, so that a bounded statement must say what to do."""
+        return False
+
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
+        """Delivers a batch, whole or not at all; one that was delivered before is replaced by itself."""
+        from penstock.connectors.adapter import write
+
+        write(frame, self.writer(sink), batch)
+
+    def reader(self, source: Any) -> Reader:
+        raise NotImplementedError(f"{self.name} has no toolkit reader")
+
+    def writer(self, sink: Any) -> Writer:
+        raise NotImplementedError(f"{self.name} has no toolkit writer")

@@ -1,0 +1,95 @@
+"""The format contract: bytes in files <-> columns.
+
+A format is registered by one entry point of the group `penstock.formats`. An instance is a format with
+its options bound; it satisfies `penstock.connectors.base.Format` without knowing connectors.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.options import Options
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REJECTED = "_rejected"
+METADATA = "_metadata"
+REJECTS = "payload STRING, error STRING, file STRING, line BIGINT"
+"""What `rejects` gives."""
+PAYLOAD_LIMIT = 1000
+"""Characters of a bad record that an error shows."""
+
+_MARKER = "PENSTOCK-BAD-RECORD "
+
+
+class BadRecord(Exception):
+    """A record that cannot be read; raised on a worker, and found again by `bad_record`."""
+
+    def __init__(self, payload: str | None, error: str, file: str | None, line: int | None) -> None:
+        cut = payload[:PAYLOAD_LIMIT] if payload is not None else None
+        record = {"payload": cut, "error": error, "file": file, "line": line}
+        super().__init__(_MARKER + json.dumps(record))
+
+
+def bad_record(message: str) -> dict[str, Any] | None:
+    """The bad record (payload, error, file, line) that a failure of Spark tells of, if it does."""
+    _, found, rest = message.partition(_MARKER)
+    if not found:
+        return None
+    try:
+        record = json.JSONDecoder().raw_decode(rest)[0]
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+class Format:
+    """How rows stand in bytes."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other names, each of which may imply options (see `implied`)."""
+    extensions: ClassVar[tuple[str, ...]] = ()
+    """Endings of file names, without the dot."""
+    implied: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Options that an alias or extension stands for: `{'tsv': {'delimiter': '\\t'}}`."""
+    jars: ClassVar[tuple[str, ...]] = ()
+    ReadOptions: ClassVar[type[Options]] = Options
+    WriteOptions: ClassVar[type[Options]] = Options
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    @property
+    def suffix(self) -> str:
+        """How the names of written files end, compression included: `.csv.gz`."""
+        raise NotImplementedError
+
+    def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
+        """The columns of these files, found by looking into them."""
+        raise NotImplementedError
+
+    def read(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> DataFrame:
+        """These files as rows of `columns`, less those that the request does not use.
+
+        With `request.partitions`, those columns follow, read from the files' folders `key=value` below
+        `request.base` (Spark's `basePath`), so that a filter on them leaves files out.
+        With `request.on_error == 'fail'` a bad record raises; otherwise the frame has a last column
+        `_rejected`, true for bad records. With `request.metadata` it has a struct `_metadata`.
+        """
+        raise NotImplementedError
+
+    def rejects(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> DataFrame:
+        """The records that `read` rejects: payload, error, file, line."""
+        raise NotImplementedError
+
+    def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
+        """Writes files of this format into the folder `path`, which is not there yet.
+
+        With `partition_by`, into folders `key=value` below it, as Spark's own writers do. The session's
+        `spark.sql.files.maxRecordsPerFile` bounds the rows of a file.
+        """
+        raise NotImplementedError

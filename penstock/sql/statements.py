@@ -1,0 +1,232 @@
+"""One frozen dataclass for each statement: what was written, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.errors import Place
+from penstock.options import Setting
+from penstock.schema import Column
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """`WATERMARK FOR ts AS ts - INTERVAL '5' SECOND`."""
+
+    column: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A URI or a name, and the `WITH` that belongs to it."""
+
+    name: str
+    is_uri: bool
+    settings: tuple[Setting, ...]
+    at: Place
+
+
+@dataclass(frozen=True)
+class Relation(Endpoint):
+    """An endpoint in FROM or JOIN; `text[start:end]` of its query is what a view's name replaces."""
+
+    start: int
+    end: int
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Spark is given `text` in place of a query's `text[start:end]`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT, as it was written: Spark gets its own text back, but for the pieces that are ours."""
+
+    text: str
+    at: Place
+    relations: tuple[Relation, ...]
+    edits: tuple[Edit, ...] = ()
+    names: frozenset[str] = frozenset()
+    """Every identifier in it, lower case: whatever column is used is among them."""
+    star: bool = False
+    """Whether it may use all columns of a relation."""
+
+    def spark_sql(self, views: Sequence[str]) -> str:
+        """The text for Spark: each relation replaced by the view of the same position in `views`."""
+        pieces, position = [], 0
+        for edit in self._edits(views):
+            pieces += [self.text[position : edit.start], edit.text]
+            position = edit.end
+        return "".join([*pieces, self.text[position:]])
+
+    def place(self, views: Sequence[str], start: int, stop: int) -> Place:
+        """Where the user wrote what stands at `spark_sql(views)[start:stop]`."""
+        begin, end = (self._written(views, offset) for offset in (start, stop))
+        inside = Place.of(self.at.source, self.text, begin, end)
+        first = inside.line == 1
+        return Place(
+            source=self.at.source,
+            line=self.at.line + inside.line - 1,
+            column=inside.column + (self.at.column - 1 if first else 0),
+            length=inside.length,
+            text=self.at.text if first else inside.text,
+        )
+
+    def _written(self, views: Sequence[str], offset: int) -> int:
+        """The offset in `text` of an offset in the text for Spark; inside an edit, the edit's start."""
+        shift = 0
+        for edit in self._edits(views):
+            begin = edit.start + shift
+            if offset < begin:
+                break
+            if offset < begin + len(edit.text):
+                return edit.start
+            shift += len(edit.text) - (edit.end - edit.start)
+        return offset - shift
+
+    def _edits(self, views: Sequence[str]) -> list[Edit]:
+        edits = list(self.edits)
+        for relation, view in zip(self.relations, views, strict=True):
+            named = relation.alias is None and not relation.is_uri
+            label = relation.name.rpartition(".")[2].replace("`", "``")
+            edits.append(
+                Edit(relation.start, relation.end, f"`{view}` AS `{label}`" if named else f"`{view}`")
+            )
+        return sorted(edits, key=lambda edit: edit.start)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`text` is the whole statement without its semicolon; `at` where it begins."""
+
+    text: str
+    at: Place
+
+
+@dataclass(frozen=True)
+class Select(Statement):
+    """`SELECT ... [INTO 'uri' [WITH (...)], ...]`; without INTO, rows go to the terminal."""
+
+    query: Query
+    sinks: tuple[Endpoint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """`INSERT INTO name SELECT ... [WITH (...)]`."""
+
+    target: Endpoint
+    query: Query
+    settings: tuple[Setting, ...] = ()
+
+
+@dataclass(frozen=True)
+class CreateSource(Statement):
+    """`CREATE SOURCE|TABLE name (columns) WITH (...) [ROW FORMAT ...] [FORMAT ... ENCODE ...]`.
+
+    A TABLE (Flink's form) can be read and written, a SOURCE only read.
+    """
+
+    kind: Literal["source", "table"]
+    name: str
+    columns: tuple[Column, ...]
+    settings: tuple[Setting, ...]
+    watermark: Watermark | None = None
+    row_format: str | None = None
+    """`PLAIN`, `DEBEZIUM`, ...: how rows stand in messages."""
+    encoding: str | None = None
+    """`JSON`, `AVRO`, ...: how a row's bytes are made."""
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSink(Statement):
+    """`CREATE SINK name FROM relation WITH (...)`, `CREATE SINK name AS SELECT ... WITH (...)`."""
+
+    name: str
+    query: Query
+    settings: tuple[Setting, ...]
+    row_format: str | None = None
+    encoding: str | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateConnector(Statement):
+    """`CREATE SOURCE CONNECTOR name FROM system WITH (...)`, `CREATE SINK CONNECTOR name TO system WITH (...)`."""
+
+    kind: Literal["source", "sink"]
+    name: str
+    system: str
+    settings: tuple[Setting, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """`CREATE [OR REPLACE] VIEW name AS SELECT ...`."""
+
+    name: str
+    query: Query
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+ObjectKind = Literal["source", "table", "sink", "view", "connector", "pipeline"]
+
+
+@dataclass(frozen=True)
+class Drop(Statement):
+    """`DROP SOURCE|TABLE|SINK|VIEW|CONNECTOR|PIPELINE [IF EXISTS] name`."""
+
+    kind: ObjectKind
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Show(Statement):
+    """`SHOW SOURCES|TABLES|SINKS|VIEWS|CONNECTORS|PIPELINES`."""
+
+    kind: ObjectKind
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    """`DESCRIBE name`, or of a URI."""
+
+    target: Endpoint
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """`EXPLAIN statement`."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Set(Statement):
+    """`SET key = value`."""
+
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class Lifecycle(Statement):
+    """`PAUSE|RESUME|RESTART CONNECTOR|PIPELINE name`."""
+
+    action: Literal["pause", "resume", "restart"]
+    kind: Literal["connector", "pipeline"]
+    name: str
