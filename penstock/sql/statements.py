@@ -9,6 +9,7 @@ from typing import Literal
 from penstock.errors import Place
 from penstock.options import Setting
 from penstock.schema import Column
+from penstock.sql.places import place_of
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Query:
     def place(self, views: Sequence[str], start: int, stop: int) -> Place:
         """Where the user wrote what stands at `spark_sql(views)[start:stop]`."""
         begin, end = (self._written(views, offset) for offset in (start, stop))
-        inside = Place.of(self.at.source, self.text, begin, end)
+        inside = place_of(self.at.source, self.text, begin, end)
         first = inside.line == 1
         return Place(
             source=self.at.source,
@@ -164,7 +165,7 @@ class CreateSink(Statement):
 
 @dataclass(frozen=True)
 class CreateConnector(Statement):
-    """`CREATE SOURCE CONNECTOR name FROM system WITH (...)`, `CREATE SINK CONNECTOR name TO system WITH (...)`."""
+    """`CREATE SOURCE CONNECTOR name FROM system WITH (...)`, `CREATE SINK CONNECTOR name TO system ...`."""
 
     kind: Literal["source", "sink"]
     name: str

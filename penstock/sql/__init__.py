@@ -1,0 +1,1 @@
+"""Text -> statements. Pure: nothing here knows a connector or starts Spark."""
