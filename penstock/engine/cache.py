@@ -1,0 +1,23 @@
+"""Where Penstock keeps what it fetched or made and can make again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from penstock.errors import SetupError
+
+
+def cache_folder(name: str) -> Path:
+    """`~/.cache/penstock/<name>`, or `$PENSTOCK_CACHE/<name>`; made when it is not there."""
+    root = os.environ.get("PENSTOCK_CACHE")
+    folder = (Path(root).expanduser() if root else Path.home() / ".cache" / "penstock") / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise SetupError(
+            "no-cache",
+            f"cannot make the cache folder {folder}: {failure.strerror}",
+            hint="set PENSTOCK_CACHE to a folder that can be written",
+        ) from None
+    return folder.absolute()

@@ -1,0 +1,157 @@
+"""What Spark raises -> our errors: with the place in the user's own text, and without Spark's stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import DataError, PenstockError, Place, RunError, SetupError, StatementError
+from penstock.formats.base import bad_record
+from penstock.plan.nodes import Scan, Transform
+
+_BAD_FILE = re.compile(
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Not an Avro data file|Malformed ORC|"
+    r"FileFormatException|CannotReadFooter|Could not read footer"
+)
+_FILE = re.compile(r"(?:file|path|footer for)[:\s]+(\S*?(?:file:/|/)[^\s,;'\"]+)", re.IGNORECASE)
+_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query as Spark was given it."""
+
+    node: Transform
+    views: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return self.node.query.spark_sql(self.views)
+
+    def place(self, start: int, stop: int) -> Place:
+        return self.node.query.place(self.views, start, stop)
+
+
+@contextmanager
+def in_query(asked: Asked) -> Iterator[None]:
+    """Errors of Spark's analyser, placed in the query as it was written."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as failure:
+        raise _in_query(failure, asked) from None
+
+
+@contextmanager
+def in_scan(scan: Scan) -> Iterator[None]:
+    """Errors of opening a source, placed at the source."""
+    try:
+        yield
+    except PenstockError as failure:
+        failure.at = failure.at or scan.at
+        raise
+    except Exception as failure:
+        translated = translate(failure)
+        translated.at = translated.at or scan.at
+        raise translated from failure
+
+
+def _in_query(failure: Any, asked: Asked) -> PenstockError:
+    message = _message(failure)
+    query = asked.node.query
+    for view, relation in zip(asked.views, query.relations, strict=True):
+        message = message.replace(f"`{view}`.", "").replace(f"`{view}`", f"'{relation.name}'")
+    hint = None
+    suggestion = re.search(r"Did you mean one of the following\? \[(.+?)\]", message)
+    if suggestion:
+        hint = f"columns there: {suggestion[1].replace('`', '')}"
+        message = message[: suggestion.start()].rstrip()
+    return StatementError(
+        _code(failure, "analysis"), message, at=_place(failure, [asked]) or query.at, hint=hint
+    )
+
+
+def _place(failure: Any, queries: Sequence[Asked]) -> Place | None:
+    """Where in the user's text Spark says that it failed."""
+    for context in getattr(failure, "getQueryContext", list)() or ():
+        if context.contextType().name != "SQL":
+            continue
+        start, stop = context.startIndex(), context.stopIndex() + 1
+        for asked in queries:
+            if start >= 0 and asked.text[start:stop] == context.fragment():
+                return asked.place(start, stop)
+    found = re.search(r"\(line (\d+), pos (\d+)\)", str(failure))
+    if found is None or len(queries) != 1:
+        return None
+    lines = queries[0].text.splitlines(keepends=True)
+    offset = sum(map(len, lines[: int(found[1]) - 1])) + int(found[2])
+    return queries[0].place(offset, offset + 1)
+
+
+def translate(failure: Exception, queries: Sequence[Asked] = ()) -> PenstockError:
+    """An error of a running job; `queries` are those that it ran."""
+    if isinstance(failure, PenstockError):
+        return failure
+    text = str(failure)
+    record = bad_record(text)
+    if record is not None:
+        return rejected(record)
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return SetupError(
+            "disk-full", _line(text, "No space left|Disk quota"), hint="free some space and run it again"
+        )
+    if "Permission denied" in text or "AccessControlException" in text:
+        return SetupError("permission", _line(text, "Permission denied|AccessControlException"))
+    if _BAD_FILE.search(text):
+        file = _FILE.search(text)
+        name = file[1].rstrip(".") if file else "a file"
+        return DataError("bad-file", f"{name} is damaged, or not in this format", hint="check `format`")
+    if "CAST_INVALID_INPUT" in text or "DIVIDE_BY_ZERO" in text or "ARITHMETIC_OVERFLOW" in text:
+        at = _place(failure, queries)
+        hint = "try_cast, try_divide and the like give NULL instead"
+        return DataError("bad-value", _message(failure), at=at, hint=hint)
+    return RunError(_code(failure, "spark"), _message(failure), at=_place(failure, queries))
+
+
+def rejected(record: dict[str, Any]) -> DataError:
+    """The error for a record that cannot be read."""
+    payload = str(record.get("payload") or "")
+    at = (
+        Place(record["file"], record["line"], 1, max(1, len(payload)), payload)
+        if record.get("line")
+        else None
+    )
+    where = "" if at else f" in {record.get('file')}"
+    return DataError(
+        "bad-record",
+        f"bad record{where}: {record['error']}",
+        at=at,
+        hint="on_error = 'skip' drops such records and counts them, 'dead_letter' keeps them aside",
+    )
+
+
+def is_malformed(failure: Exception) -> bool:
+    """Whether Spark's own reader met a bad record, whose place it does not tell."""
+    return "MALFORMED_RECORD_IN_PARSING" in str(failure) or "MALFORMED_CSV_RECORD" in str(failure)
+
+
+def _code(failure: Exception, otherwise: str) -> str:
+    condition = getattr(failure, "getCondition", lambda: None)()
+    return condition.split(".")[0].lower().replace("_", "-") if condition else otherwise
+
+
+def _message(failure: Exception) -> str:
+    """Spark's own words: the first sentence, without class names, plan and stack."""
+    text = str(failure)
+    text = re.sub(r"^\[[\w.]+\]\s*", "", text.strip())
+    text = re.split(r"\n\s*(?:at |== |JVM stacktrace|;|'\w+ |\+- )", text)[0]
+    return _SQL_STATE.sub("", " ".join(re.sub(r"; line \d+ pos \d+;?", "", text).split()))
+
+
+def _line(text: str, pattern: str) -> str:
+    line = next((line for line in text.splitlines() if re.search(pattern, line)), text)
+    return re.sub(r"^(Caused by: )?([\w.$]+(Exception|Error): )*", "", line.strip())

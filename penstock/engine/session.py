@@ -1,0 +1,254 @@
+"""The only place that builds a SparkSession."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.engine import archive
+from penstock.engine.gateway import LOG_SETTINGS, Launch, Starting, environment, spark_home
+from penstock.engine.jars import fetch
+from penstock.engine.java import find_java
+from penstock.engine.machine import cores, jvm_flags
+from penstock.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MEANING = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What statements mean must not depend on where they run: set in every session, also in others' own."""
+
+QUIET = {"spark.ui.showConsoleProgress": "false"}
+
+# Variables and settings that only spark-submit understands.
+_SUBMIT_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_HOME",
+                     "SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR")  # fmt: skip
+_SUBMIT_SETTINGS = re.compile(
+    r"spark\.(jars|files|archives|submit|remote|driver\.extra|driver\.default|driver\.userClassPath).*"
+)
+
+_lock = threading.RLock()
+_started: Starting | None = None
+_ours: SparkSession | None = None
+
+
+def prepare(
+    *, master: str = "local[*]", settings: Mapping[str, str] | None = None, short: bool = False
+) -> None:
+    """Starts the JVM beside whatever Python does until `open_session`; does nothing where there is one.
+
+    Call it as soon as it is certain that Spark will be needed.
+    """
+    global _started
+    with _lock:
+        if _started is None and not _has_jvm() and _direct(master, settings or {}):
+            launch = _launch(master, settings or {}, (), short)
+            _started = Starting(launch, *archive.use(launch))
+
+
+def open_session(
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    jars: Sequence[str] = (),
+    app_name: str = "penstock",
+    short: bool = False,
+) -> SparkSession:
+    """A session with `settings` over our defaults and `jars` (Maven coordinates) on its class path.
+
+    Inside a process that has a SparkSession it is a new session of that one: settings that are fixed when
+    Spark starts are then refused, unless they are as asked. `short` suits work of a few seconds: code is
+    compiled quickly, not well.
+    """
+    global _ours
+    settings = {key: str(value) for key, value in (settings or {}).items()}
+    with _lock:
+        existing = _running()
+        if existing is not None:
+            return _within(existing, settings, jars)
+        find_java()
+        if _direct(master, settings):
+            session = _open_direct(master, settings, jars, app_name, short)
+        else:
+            session = _open_submit(master, settings, jars, app_name)
+        _ours = session
+        return session
+
+
+def close_session() -> None:
+    """Stops Spark if `open_session` started it; the JVM stays for the next session of this process."""
+    global _ours
+    with _lock:
+        if _ours is not None:
+            session, _ours = _ours, None
+            session.stop()
+
+
+def abandon() -> None:
+    """Ends the JVM that `prepare` started, when nothing came to need it."""
+    global _started
+    with _lock:
+        if _started is not None and not _has_jvm():
+            _started.process.kill()
+            _started.end()
+            _started = None
+
+
+def _has_jvm() -> bool:
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._gateway is not None
+
+
+def _running() -> SparkSession | None:
+    """The session of a Spark that runs in this process, ours or not."""
+    if not _has_jvm():
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _within(existing: SparkSession, settings: Mapping[str, str], jars: Sequence[str]) -> SparkSession:
+    session = existing.newSession()
+    for key, value in {**MEANING, **settings}.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+        elif key in settings and existing.sparkContext.getConf().get(key) != value:
+            raise SetupError(
+                "setting-too-late",
+                f"'{key}' can only be set before Spark starts, and it runs already",
+                hint="set it where the SparkSession is made, or give Penstock a process of its own",
+            )
+    add_jars(session, jars)
+    return session
+
+
+def add_jars(session: SparkSession, jars: Sequence[str]) -> None:
+    """Puts jars on the class path of a session that runs already; those it started with are there."""
+    there = _started.launch.jars if _started else ()
+    for path in fetch(jars):
+        if path not in there:
+            session.sql(f"ADD JAR '{path}'")
+
+
+def _direct(master: str, settings: Mapping[str, str]) -> bool:
+    """Whether the JVM can be started without spark-submit: local, and nothing asks for its help."""
+    return (
+        os.name == "posix"
+        and re.fullmatch(r"local(\[.*\])?", master) is not None
+        and not any(os.environ.get(name) for name in _SUBMIT_VARIABLES)
+        and not any(_SUBMIT_SETTINGS.fullmatch(key) for key in settings)
+        and not (spark_home() / "conf").exists()
+    )
+
+
+def _launch(master: str, settings: Mapping[str, str], jars: Iterable[Path], short: bool) -> Launch:
+    memory = settings.get("spark.driver.memory")
+    return Launch(find_java(), tuple(jars), jvm_flags(master, memory, short=short))
+
+
+def _open_direct(
+    master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str, short: bool
+) -> SparkSession:
+    global _started
+    paths = fetch(jars)
+    if _started is not None and not set(paths) <= set(_started.launch.jars):
+        # Only on the class path are jars seen by every thread and every session.
+        _started.end()
+        _started = None
+    if _started is None and not _has_jvm():
+        launch = _launch(master, settings, paths, short)
+        _started = Starting(launch, *archive.use(launch))
+    if _started is not None and not _has_jvm():
+        _started = _adopt(_started)
+    return local_session(master, settings, app_name)
+
+
+def _adopt(starting: Starting) -> Starting:
+    """Waits for a JVM; one that dies of its archive is started again without."""
+    try:
+        starting.adopt()
+    except SetupError:
+        if not starting.more:
+            raise
+        archive.forget(starting.more)
+        starting = Starting(starting.launch)
+        starting.adopt()
+    return starting
+
+
+def local_session(master: str, settings: Mapping[str, str], app_name: str) -> SparkSession:
+    """A session in the JVM that is there."""
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": str(cores(master)),
+        "spark.sql.warehouse.dir": _warehouse(),
+    }
+    return _build(master, {**defaults, **settings}, app_name)
+
+
+def _open_submit(
+    master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str
+) -> SparkSession:
+    files = [*filter(None, settings.get("spark.jars", "").split(",")), *map(str, fetch(jars))]
+    more = {"spark.jars": ",".join(files)} if files else {}
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Dlog4j2.configurationFile={LOG_SETTINGS}".strip()
+    with environment(SPARK_SUBMIT_OPTS=options):
+        return _build(master, {**settings, **more}, app_name)
+
+
+def _build(master: str, settings: Mapping[str, str], app_name: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in {**MEANING, **QUIET, **settings}.items():
+        builder = builder.config(key, value)
+    with environment(PYSPARK_PYTHON=python), _own_interrupt():
+        session = builder.getOrCreate()
+    _silence()
+    return session
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keeps a handler of Ctrl-C that the program has set; PySpark puts its own in place of any."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def _silence() -> None:
+    """PySpark logs, as JSON on stderr, each exception that it also raises."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _warehouse() -> str:
+    """A folder for Spark's own tables, which nobody keeps; else Spark makes one in the current folder."""
+    folder = tempfile.mkdtemp(prefix="penstock-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

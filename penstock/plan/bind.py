@@ -1,0 +1,402 @@
+"""Statements + catalog + configuration -> Plan: every name found, every option typed.
+
+A relation's name is looked up in this order: the catalog, the project's `data_sources`, the statement's
+`source_config` file, the default for streams. Whatever is wrong is found here, before Spark starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatchmethod
+from typing import Any, NoReturn
+
+from pydantic import Field
+
+from penstock import config
+from penstock.catalog import Catalog, Entry
+from penstock.connectors import registry as connectors
+from penstock.connectors.base import Connector, SinkOptions, SourceOptions
+from penstock.connectors.registry import Kind
+from penstock.errors import OptionError, PenstockError, Place, StatementError
+from penstock.formats import registry as formats
+from penstock.formats.base import Format
+from penstock.options import Options, Setting, bind, path_of, refuse_unknown, split
+from penstock.plan.nodes import (
+    Assign,
+    Define,
+    Description,
+    Explanation,
+    Listing,
+    Pipeline,
+    Plan,
+    Remove,
+    Scan,
+    Transform,
+    Write,
+)
+from penstock.schema import Column
+from penstock.sql import statements as sql
+from penstock.sql.parse import parse
+from penstock.uri import Uri, mask
+
+METADATA_FIELDS = frozenset({"filename", "path", "row_number", "size", "modified"})
+SETTABLE = ("streams", "performance_profile", "delivery_profile")
+
+
+class Profiled(Options):
+    """Options that every endpoint takes: they choose profiles, which set options of its connector."""
+
+    performance_profile: str | None = Field(None, description="A profile for speed, by name.")
+    delivery_profile: str | None = Field(None, description="A profile for delivery, by name.")
+
+
+class StatementOptions(Profiled):
+    """Options of a whole statement: `INSERT ... WITH (...)`."""
+
+    source_config: str | None = Field(None, description="A YAML file that describes the source.")
+    sink_config: str | None = Field(None, description="A YAML file that describes the sink.")
+
+
+@dataclass(frozen=True)
+class Described:
+    """A source or sink that a name stands for."""
+
+    label: str
+    connector: Connector
+    settings: list[Setting]
+    columns: tuple[Column, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Binder:
+    """Binds statements one after another; `notes` collects what the last one should tell its author."""
+
+    def __init__(self, catalog: Catalog, project: config.Project) -> None:
+        self.catalog = catalog
+        self.project = project
+        self._views: list[str] = []
+        self._notes: list[str] = []
+
+    def bind(self, statement: sql.Statement) -> Plan:
+        self._notes, self._views = [], []
+        plan = self._bind(statement)
+        return replace(plan, notes=tuple(self._notes)) if isinstance(plan, Pipeline | Define) else plan
+
+    @singledispatchmethod
+    def _bind(self, statement: sql.Statement) -> Plan:
+        raise TypeError(f"no way to bind {type(statement).__name__}")
+
+    @_bind.register
+    def _(self, statement: sql.Select) -> Plan:
+        root = self._transform("query", statement.query)
+        sinks = tuple(
+            self._write(self._endpoint(sink, "sink"), sink.settings, sink.at) for sink in statement.sinks
+        )
+        if (
+            len(sinks) > 1
+            and statement.sinks[-1].settings
+            and not any(s.settings for s in statement.sinks[:-1])
+        ):
+            self._notes.append(f"WITH after several sinks sets only the last one, {sinks[-1].label}")
+        if not sinks:
+            terminal = Described("terminal", connectors.by_name("terminal", statement.at), [])
+            sinks = (self._write(terminal, (), statement.at),)
+        return Pipeline(statement, root, sinks)
+
+    @_bind.register
+    def _(self, statement: sql.Insert) -> Plan:
+        own, rest = split(statement.settings, StatementOptions)
+        options = bind(StatementOptions, own, "INSERT")
+        chosen = {s.key.lower(): s for s in own}
+        source = self._file(options.source_config, "source", chosen)
+        root = self._transform("query", statement.query, source)
+        target = self._endpoint(statement.target, "sink", self._file(options.sink_config, "sink", chosen))
+        settings = (*statement.target.settings, *rest)
+        return Pipeline(statement, root, (self._write(target, settings, statement.target.at),))
+
+    @_bind.register
+    def _(self, statement: sql.CreateSource) -> Plan:
+        described = self._created(statement)
+        node = self._scan(described, (), None, statement.at)
+        return Define(
+            statement, statement.kind, statement.name, statement.replace, statement.if_not_exists,
+            statement.settings, node,
+        )  # fmt: skip
+
+    @_bind.register
+    def _(self, statement: sql.CreateView) -> Plan:
+        self._views.append(statement.name.lower())
+        node = self._transform(f"view {statement.name}", statement.query)
+        return Define(statement, "view", statement.name, statement.replace, statement.if_not_exists, (), node)
+
+    @_bind.register
+    def _(self, statement: sql.CreateSink) -> Plan:
+        root = self._transform("query", statement.query)
+        connector, settings = connectors.for_settings(
+            _with_format(statement.settings, statement.row_format, statement.encoding), "sink", statement.at
+        )
+        sink = self._write(Described(statement.name, connector, settings), (), statement.at)
+        return Pipeline(statement, root, (sink,), name=statement.name)
+
+    @_bind.register
+    def _(self, statement: sql.Drop) -> Plan:
+        if statement.kind == "connector":
+            _not_yet("DROP CONNECTOR", statement.at)
+        return Remove(statement, statement.kind, statement.name, statement.if_exists)
+
+    @_bind.register
+    def _(self, statement: sql.Show) -> Plan:
+        return Listing(statement, statement.kind)
+
+    @_bind.register
+    def _(self, statement: sql.Describe) -> Plan:
+        target = statement.target
+        entry = None if target.is_uri else self.catalog.find(target.name)
+        if entry is not None and entry.kind == "view":
+            return Description(statement, self._view(entry))
+        return Description(
+            statement, self._scan(self._endpoint(target, "source"), target.settings, None, target.at)
+        )
+
+    @_bind.register
+    def _(self, statement: sql.Explain) -> Plan:
+        return Explanation(statement, self.bind(statement.statement))
+
+    @_bind.register
+    def _(self, statement: sql.Set) -> Plan:
+        key = statement.setting.key
+        if not key.startswith("spark.") and key not in SETTABLE:
+            raise StatementError(
+                "unknown-setting",
+                f"there is no setting '{key}'",
+                at=statement.setting.at,
+                hint=f"settable: spark.*, {', '.join(SETTABLE)}",
+            )
+        return Assign(statement, statement.setting)
+
+    @_bind.register
+    def _(self, statement: sql.CreateConnector) -> Plan:
+        _not_yet(f"CREATE {statement.kind.upper()} CONNECTOR", statement.at)
+
+    @_bind.register
+    def _(self, statement: sql.Lifecycle) -> Plan:
+        _not_yet(f"{statement.action.upper()} {statement.kind.upper()}", statement.at)
+
+    def _transform(self, label: str, query: sql.Query, fallback: config.Endpoint | None = None) -> Transform:
+        return Transform(label, query, tuple(self._input(r, query, fallback) for r in query.relations))
+
+    def _input(
+        self, relation: sql.Relation, query: sql.Query, fallback: config.Endpoint | None
+    ) -> Scan | Transform:
+        entry = None if relation.is_uri else self.catalog.find(relation.name)
+        if entry is not None and entry.kind == "view":
+            if relation.settings:
+                refuse_unknown(relation.settings, f"view {entry.name}")
+            return self._view(entry, relation.at)
+        described = self._endpoint(relation, "source", fallback)
+        return self._scan(described, relation.settings, query, relation.at)
+
+    def _view(self, entry: Entry, at: Place | None = None) -> Transform:
+        if entry.name.lower() in self._views:
+            chain = " -> ".join([*self._views, entry.name.lower()])
+            raise StatementError("view-cycle", f"view '{entry.name}' reads itself: {chain}", at=at)
+        self._views.append(entry.name.lower())
+        (statement,) = parse(entry.statement, f"view {entry.name}")
+        assert isinstance(statement, sql.CreateView)
+        node = self._transform(f"view {entry.name}", statement.query)
+        self._views.pop()
+        return node
+
+    def _endpoint(
+        self, endpoint: sql.Endpoint, kind: Kind, fallback: config.Endpoint | None = None
+    ) -> Described:
+        """What a URI or a name stands for."""
+        name, at = endpoint.name, endpoint.at
+        if endpoint.is_uri:
+            return self._uri(name, at)
+        entry = self.catalog.find(name)
+        if entry is not None:
+            (statement,) = parse(entry.statement, f"{entry.kind} {entry.name}")
+            if not isinstance(statement, sql.CreateSource) or (kind == "sink" and statement.kind != "table"):
+                verb = "written to" if kind == "sink" else "read"
+                raise StatementError("wrong-kind", f"{entry.kind} '{entry.name}' cannot be {verb}", at=at)
+            return self._created(statement)
+        configured = self.project.data_sources.get(name) or fallback
+        if configured is not None:
+            return self._configured(name, configured, at)
+        if self.project.streams is not None:
+            streams = self.project.streams
+            return self._uri(f"{streams}{name}" if streams.endswith("/") else f"{streams}/{name}", at)
+        known = sorted({*(e.name for e in self.catalog.objects()), *self.project.data_sources})
+        raise StatementError(
+            "unknown-name",
+            f"there is no source, table or view '{name}'",
+            at=at,
+            hint=(f"known names: {', '.join(known)}; " if known else "")
+            + "CREATE SOURCE makes one, `data_sources:` in penstock.yaml names one, and"
+            " `streams: kafka://broker:9092` there makes any other name a stream",
+        )
+
+    def _uri(self, text: str, at: Place) -> Described:
+        uri = Uri.parse(text)
+        connector = connectors.for_uri(uri, at)
+        settings = [Setting(key, value, at) for key, value in connector.settings_of(uri).items()]
+        return Described(mask(text), connector, settings)
+
+    def _created(self, statement: sql.CreateSource) -> Described:
+        connector, settings = connectors.for_settings(
+            _with_format(statement.settings, statement.row_format, statement.encoding), "source", statement.at
+        )
+        return Described(statement.name, connector, settings, statement.columns)
+
+    def _configured(self, name: str, endpoint: config.Endpoint, at: Place) -> Described:
+        connector = connectors.by_name(endpoint.type, endpoint.at or at)
+        return Described(name, connector, list(endpoint.settings), notes=tuple(endpoint.notes))
+
+    def _file(self, path: str | None, role: Kind, chosen: Mapping[str, Setting]) -> config.Endpoint | None:
+        if path is None:
+            return None
+        return self.project.endpoint(
+            path,
+            role,
+            at=chosen[f"{role}_config"].at,
+            performance_profile=chosen.get("performance_profile"),
+            delivery_profile=chosen.get("delivery_profile"),
+        )
+
+    def _scan(
+        self, described: Described, settings: Iterable[Setting], query: sql.Query | None, at: Place
+    ) -> Scan:
+        connector = described.connector
+        if connector.Source is None:
+            raise StatementError("not-a-source", f"{connector.name} cannot be read, only written to", at=at)
+        given = self._settings(described, settings, connector.Source, "source")
+        options, format = self._typed(connector, connector.Source, "ReadOptions", given, at)
+        assert isinstance(options, SourceOptions)
+        mentioned = query.names if query is not None else frozenset()
+        metadata = frozenset[str]()
+        if "_metadata" in mentioned:
+            metadata = mentioned & METADATA_FIELDS or METADATA_FIELDS
+        return Scan(
+            label=described.label,
+            connector=connector,
+            options=options,
+            format=format,
+            columns=described.columns,
+            used=None if query is None or query.star else query.names,
+            metadata=metadata,
+            settings=tuple(given),
+            at=at,
+            dead_letter=self._dead_letter(options, given),
+        )
+
+    def _dead_letter(self, options: SourceOptions, settings: Iterable[Setting]) -> Write | None:
+        if options.dead_letter is None:
+            return None
+        setting = next(s for s in settings if s.key.lower() == "dead_letter")
+        if options.on_error != "dead_letter":
+            raise OptionError(
+                "bad-option",
+                "dead_letter names a place for bad records, but on_error keeps none",
+                at=setting.at,
+                hint="add on_error = 'dead_letter'",
+            )
+        at = setting.at or Place("dead_letter", 1)
+        return self._write(self._uri(options.dead_letter, at), [Setting("mode", "append", at)], at)
+
+    def _write(self, described: Described, settings: Iterable[Setting], at: Place) -> Write:
+        connector = described.connector
+        if connector.Sink is None:
+            raise StatementError("not-a-sink", f"{connector.name} can only be read, not written to", at=at)
+        given = self._settings(described, settings, connector.Sink, "sink")
+        options, format = self._typed(connector, connector.Sink, "WriteOptions", given, at)
+        assert isinstance(options, SinkOptions)
+        return Write(described.label, connector, options, format, tuple(given), at)
+
+    def _typed(
+        self, connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place
+    ) -> tuple[Options, Format | None]:
+        resolved = config.resolve_settings(settings, secrets=self.project.secrets())
+        return _bind_endpoint(connector, model, side, resolved, at)
+
+    def _settings(
+        self, described: Described, settings: Iterable[Setting], model: type[Options], role: Kind
+    ) -> list[Setting]:
+        """What stands for an endpoint, weakest first: profiles, its description, its own `WITH`."""
+        self._notes += described.notes
+        profiles, own = split(settings, Profiled)
+        effects = self._effects(profiles, described.connector.name, model, role)
+        merged: dict[Any, Setting] = {}
+        for setting in (*effects, *described.settings, *own):
+            merged[path_of(setting.key, model) or setting.key.lower()] = setting
+        return list(merged.values())
+
+    def _effects(
+        self, chosen: Iterable[Setting], owner: str, model: type[Options], role: Kind
+    ) -> Iterator[Setting]:
+        """The settings that profiles make, as far as the connector knows them."""
+        defaults = self.project.profiles()
+        names = {s.key.lower().removesuffix("_profile"): s for s in chosen}
+        for kind in ("performance", "delivery"):
+            setting = names.get(kind) or getattr(defaults, kind)
+            if setting is None:
+                continue
+            effects = [
+                Setting(f"{e.group}.{e.key}" if e.group else e.key, e.value, setting.at)
+                for e in defaults.profiles.effects(kind, str(setting.value), role, setting.at)
+            ]
+            known = [effect for effect in effects if path_of(effect.key, model)]
+            if kind in names and not known:
+                self._notes.append(f"{kind} profile '{setting.value}' has no effect on {owner}")
+            yield from known
+
+
+def _bind_endpoint(
+    connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place
+) -> tuple[Options, Format | None]:
+    """Types the settings: some are the connector's, the rest its format's."""
+    owner = connector.name
+    own, rest = split(settings, model)
+    if not connector.capabilities.formats:
+        refuse_unknown(rest, owner, model)
+        return bind(model, own, owner, at=at), None
+    options = bind(model, own, owner, at=at)
+    name = getattr(options, "format", None) or connector.format_of(options)
+    if name is None:
+        raise OptionError(
+            "no-format",
+            f"cannot tell the format of {owner} from its name",
+            at=at,
+            hint=f"set format to one of: {', '.join(sorted(formats.all_formats()))}",
+        )
+    try:
+        kind, implied = formats.find(name)
+    except PenstockError as failure:
+        failure.at = next((s.at for s in own if s.key.lower() == "format"), at)
+        raise
+    format_model: type[Options] = getattr(kind, side)
+    unknown = (s for s in rest if not path_of(s.key, format_model))
+    refuse_unknown(unknown, f"{owner} ({kind.name})", model, format_model)
+    implied = {**implied, **connector.format_options(options)}
+    given = [Setting(key, value, at) for key, value in implied.items() if path_of(key, format_model)]
+    return options, kind(bind(format_model, [*given, *rest], f"{owner} ({kind.name})", at=at))
+
+
+def _with_format(settings: Sequence[Setting], row_format: str | None, encoding: str | None) -> list[Setting]:
+    """`ROW FORMAT json` and `FORMAT PLAIN ENCODE JSON` are other ways to write `format = 'json'`."""
+    name = encoding or row_format
+    if name is None or any(s.key.lower() == "format" for s in settings):
+        return list(settings)
+    if encoding is not None and (row_format or "plain").lower() != "plain":
+        name = str(row_format)
+    return [*settings, Setting("format", name.lower(), settings[0].at if settings else None)]
+
+
+def _not_yet(what: str, at: Place) -> NoReturn:
+    raise StatementError(
+        "not-in-this-version",
+        f"this version of Penstock reads {what}, but cannot run it",
+        at=at,
+        hint="a SELECT ... INTO statement moves rows without a connector runtime",
+    )

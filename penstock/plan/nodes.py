@@ -1,0 +1,136 @@
+"""What a statement will do, with every name and option bound. Plain data: nothing here starts Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.connectors.base import Connector, ReadRequest, SinkOptions, SourceOptions
+from penstock.errors import Place
+from penstock.formats.base import Format
+from penstock.options import Setting
+from penstock.schema import Column
+from penstock.sql.statements import ObjectKind, Query, Statement
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows out of a system."""
+
+    label: str
+    """As it was written, without secrets: for people."""
+    connector: Connector
+    options: SourceOptions
+    format: Format | None
+    columns: tuple[Column, ...]
+    """Declared columns; empty when they are discovered on opening."""
+    used: frozenset[str] | None
+    """Names that the query mentions; None when it may use every column."""
+    metadata: frozenset[str]
+    settings: tuple[Setting, ...]
+    """As they were written, secrets and references included: shown only after redaction."""
+    at: Place
+    dead_letter: Write | None = None
+    """Where bad records go, when the statement says so itself."""
+
+    @property
+    def request(self) -> ReadRequest:
+        return ReadRequest(
+            columns=self.columns,
+            used=self.used,
+            metadata=self.metadata,
+            format=self.format,
+            on_error=self.options.on_error,
+        )
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A SELECT over its inputs, one for each relation of the query, in the same order."""
+
+    label: str
+    query: Query
+    inputs: tuple[Scan | Transform, ...]
+
+    def scans(self) -> Iterator[Scan]:
+        for node in self.inputs:
+            if isinstance(node, Scan):
+                yield node
+            else:
+                yield from node.scans()
+
+
+@dataclass(frozen=True)
+class Write:
+    """Rows into a system."""
+
+    label: str
+    connector: Connector
+    options: SinkOptions
+    format: Format | None
+    settings: tuple[Setting, ...]
+    at: Place
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Rows from sources through a query to sinks."""
+
+    statement: Statement
+    root: Transform
+    sinks: tuple[Write, ...]
+    name: str | None = None
+    """The name that the statement itself gives it (CREATE SINK name), if any."""
+    notes: tuple[str, ...] = ()
+    """What is accepted without effect, or easily misread: said once, never hidden."""
+
+
+@dataclass(frozen=True)
+class Define:
+    """Keeps a named source, table or view in the catalog."""
+
+    statement: Statement
+    kind: ObjectKind
+    name: str
+    replace: bool
+    if_not_exists: bool
+    settings: tuple[Setting, ...] = ()
+    node: Scan | Transform | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remove:
+    statement: Statement
+    kind: ObjectKind
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class Listing:
+    statement: Statement
+    kind: ObjectKind
+
+
+@dataclass(frozen=True)
+class Description:
+    """Shows what a name or URI holds: its columns and settings."""
+
+    statement: Statement
+    node: Scan | Transform
+
+
+@dataclass(frozen=True)
+class Assign:
+    statement: Statement
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class Explanation:
+    statement: Statement
+    plan: Plan
+
+
+Plan = Pipeline | Define | Remove | Listing | Description | Assign | Explanation

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from penstock.engine import jars
+from penstock.engine.jars import fetch, jar_path
+from penstock.errors import SetupError
+
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    return tmp_path / "jars"
+
+
+def test_a_jar_that_is_there_needs_no_jvm(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "_jvm", None)
+    jar_path(AVRO).write_bytes(b"jar")
+    assert fetch([AVRO]) == [cache / "org.apache.spark_spark-avro_2.13-4.1.1.jar"]
+    assert fetch([]) == []
+
+
+@pytest.mark.parametrize("coordinate", ["spark-avro", "a:b", "a:b:c:d", "../a:b:c/d", ""])
+def test_a_bad_coordinate_is_refused(cache: Path, coordinate: str) -> None:
+    with pytest.raises(SetupError, match="not a jar's coordinate"):
+        fetch([coordinate])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_fetches_a_jar_alone(cache: Path) -> None:
+    (path,) = fetch([AVRO])
+    assert [file.name for file in cache.iterdir()] == [path.name]
+    assert "org/apache/spark/sql/avro/AvroDataToCatalyst.class" in zipfile.ZipFile(path).namelist()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_jar_that_is_nowhere_is_named(cache: Path) -> None:
+    with pytest.raises(SetupError, match=r"spark-avro_2\.13:0\.0\.0") as caught:
+        fetch(["org.apache.spark:spark-avro_2.13:0.0.0"])
+    assert caught.value.code == "no-jar"
+    assert list(cache.iterdir()) == []

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.engine import session as sessions
+from penstock.engine.gateway import MODULE_OPTIONS
+from penstock.engine.session import close_session, open_session
+from penstock.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "expected"),
+    [
+        ("local", {}, True),
+        ("local[*]", {"spark.sql.shuffle.partitions": "3"}, True),
+        ("local[2]", {"spark.driver.memory": "2g"}, True),
+        ("local[2]", {"spark.jars.packages": "a:b:1"}, False),
+        ("local[2]", {"spark.driver.extraJavaOptions": "-Dx=1"}, False),
+        ("local-cluster[1,1,512]", {}, False),
+        ("spark://host:7077", {}, False),
+        ("yarn", {}, False),
+        ("k8s://https://host", {}, False),
+    ],
+)
+def test_only_local_masters_go_without_spark_submit(
+    master: str, settings: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in sessions._SUBMIT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert sessions._direct(master, settings) is expected
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
+    assert sessions._direct(master, settings) is False
+
+
+@pytest.mark.spark
+def test_defaults(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+@pytest.mark.spark
+def test_opens_within_a_session_that_runs(spark: SparkSession) -> None:
+    inner = open_session(settings={"spark.sql.shuffle.partitions": "7"})
+    assert inner.sparkContext is spark.sparkContext
+    assert inner.conf.get("spark.sql.shuffle.partitions") == "7"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+@pytest.mark.spark
+def test_what_is_fixed_at_the_start_is_refused_later(spark: SparkSession) -> None:
+    open_session(settings={"spark.ui.enabled": "false"})
+    with pytest.raises(SetupError, match=r"spark\.ui\.enabled") as caught:
+        open_session(settings={"spark.ui.enabled": "true"})
+    assert caught.value.code == "setting-too-late"
+
+
+@pytest.mark.spark
+def test_module_options_are_those_of_spark(spark: SparkSession) -> None:
+    options = spark._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
+    ours = {"-XX:+IgnoreUnrecognizedVMOptions", "--add-modules=jdk.incubator.vector", *MODULE_OPTIONS}
+    assert set(options) == ours
+
+
+@pytest.mark.spark
+def test_a_session_we_did_not_start_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_ours", None)
+    close_session()
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_a_process_from_start_to_end(tmp_path: Path) -> None:
+    """Nothing is printed but what the script prints, a failing task included, and nothing stays behind."""
+    script = textwrap.dedent("""
+        import sys
+        from penstock.engine.session import close_session, open_session, prepare
+
+        def where(batches):
+            import pyarrow as pa
+            for batch in batches:
+                yield pa.RecordBatch.from_pydict({"python": [sys.executable] * len(batch)})
+
+        prepare(master="local[2]")
+        spark = open_session(master="local[2]", app_name="first")
+        print({row.python for row in spark.range(2).mapInArrow(where, "python STRING").collect()})
+        try:
+            spark.sql("SELECT CAST('x' AS INT) FROM range(3)").collect()
+        except Exception as failure:
+            print(failure.getCondition())
+        close_session()
+        print(open_session(master="local[1]", app_name="second").sparkContext.appName)
+        close_session()
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PENSTOCK_CDS": "read"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [str({sys.executable}), "CAST_INVALID_INPUT", "second"]
+    assert list(tmp_path.iterdir()) == []
