@@ -249,7 +249,7 @@ class Connector:
         return read(spark, self.reader(source), request)
 
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
-        """What `inspect` tells of a source: how many `files`, their `size` in bytes, values of `partitions`."""
+        """What `inspect` tells of a source: how many `files`, their `size` in bytes, its `partitions`."""
         return {}
 
     def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:

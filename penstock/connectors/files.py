@@ -1,0 +1,130 @@
+"""Files and folders: plain paths, `file://`, globs. Exactly once: a batch is delivered whole or not at all,
+and one that runs again replaces its own files.
+
+A folder means the visible files in it and in its `key=value` folders, whose keys are columns. With
+`mode = 'overwrite'`, a sink whose path has the batch's time in it replaces the files of that time only;
+any other replaces all files that its path means.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.connectors import folders
+from penstock.connectors import storage as stores
+from penstock.connectors.base import (
+    Batch,
+    Capabilities,
+    Connector,
+    ReadRequest,
+    SinkOptions,
+    SourceOptions,
+    Uri,
+)
+from penstock.connectors.staging import Delivery, deliver
+from penstock.connectors.templates import Target, compression_of
+from penstock.options import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Source(SourceOptions):
+    path: str = Field(description="A file, a folder, or a pattern with *, **, ?, [a-z] and {a,b}.")
+    format: str | None = Field(None, description="How rows stand in the files; by their ending unless set.")
+    recursive: bool = Field(
+        False, description="Whether a folder means all folders below it, not only those named key=value."
+    )
+
+
+class Sink(SinkOptions):
+    path: str = Field(
+        description="A folder, dir/*.ending, or a single file; {YYYY}, {MM}, {DD}, {HH} and {YYYY-MM-DD}"
+        " in it are the time of the batch, or of each row with `timestamp_column`."
+    )
+    format: str | None = Field(None, description="How rows stand in the files; by their ending unless set.")
+    timestamp_column: str | None = Field(None, description="The column whose time the path's templates take.")
+    partition_by: tuple[str, ...] = Field(
+        (), description="Columns that become folders, key=value; separated by commas."
+    )
+    batch_size: int | None = Field(None, gt=0, description="How many rows a file has at most.")
+
+    @field_validator("partition_by", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        return tuple(n.strip() for n in value.split(",") if n.strip()) if isinstance(value, str) else value
+
+    @field_validator("path")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        Target.parse(value)
+        return value
+
+    @model_validator(mode="after")
+    def _single(self) -> Sink:
+        if self.target.single and (self.batch_size or self.partition_by):
+            raise ValueError(
+                "batch_size and partition_by need a folder: a path that ends in '/' or '*.ending'"
+            )
+        return self
+
+    @cached_property
+    def target(self) -> Target:
+        return Target.parse(self.path)
+
+
+class Files(Connector):
+    name = "files"
+    aliases = ("file", "filesystem", "local")
+    schemes = ("file",)
+    capabilities = Capabilities(
+        bounded=True, formats=True, append=True, overwrite=True, transactional=True, create_target=True
+    )
+    Source = Source
+    Sink = Sink
+
+    def settings_of(self, uri: Uri) -> dict[str, Value]:
+        return {"path": uri.path}
+
+    def format_of(self, options: Any) -> str | None:
+        """By the path's ending; for a local folder that is read, by the one ending of the files in it."""
+        ending = folders.ending_of(options.path)
+        if ending is None and isinstance(options, Source) and not stores.is_remote(options.path):
+            files = folders.find(stores.Local(), options.path, options.recursive)
+            if not files:
+                raise folders.missing(stores.Local(), options.path)
+            endings = {folders.ending_of(f) for f in files}
+            ending = endings.pop() if len(endings) == 1 else None
+        return ending
+
+    def format_options(self, options: Any) -> dict[str, Value]:
+        compression = compression_of(options.path) if isinstance(options, Sink) else None
+        return {"compression": compression} if compression else {}
+
+    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        return folders.read_files(spark, source.path, source, request, recursive=source.recursive)
+
+    def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        return folders.file_rejects(spark, source.path, source, request, recursive=source.recursive)
+
+    def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
+        return folders.facts(spark, source.path, recursive=source.recursive)
+
+    def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
+        target = sink.target
+        return any(True for _ in target.data_files(stores.of(spark, target.root)))
+
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
+        delivery = Delivery(
+            target=sink.target,
+            batch=batch,
+            format=folders.known_format(batch.format, sink.path),
+            mode=sink.mode,
+            partition_by=sink.partition_by,
+            timestamp_column=sink.timestamp_column,
+            rows_per_file=sink.batch_size,
+        )
+        deliver(frame, delivery)

@@ -1,0 +1,193 @@
+"""Files delivered whole or not at all: written aside in a hidden folder, then moved into place.
+
+A file's name tells its pipeline, batch and sink, so a batch that runs again replaces what it left before,
+and whoever reads the folder, with whatever tool, sees each row once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo
+
+from penstock.connectors import storage as stores
+from penstock.connectors.base import Batch, Format
+from penstock.connectors.storage import Storage, join
+from penstock.connectors.templates import NO_VALUE, Target, uncompressed
+from penstock.errors import DataError, OptionError, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PATH_COLUMN = "_penstock_path"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A batch on its way to a target."""
+
+    target: Target
+    batch: Batch
+    format: Format
+    mode: Literal["append", "overwrite"] | None = None
+    partition_by: tuple[str, ...] = ()
+    timestamp_column: str | None = None
+    rows_per_file: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Names the batch and the sink; two sinks of one statement may share a folder."""
+        pipeline = re.sub(r"[^A-Za-z0-9._-]", "-", self.batch.pipeline).lstrip("._-") or "pipeline"
+        sink = hashlib.sha256(self.batch.sink.encode()).hexdigest()[:6]
+        return f"{pipeline}-{self.batch.number:06d}-{sink}"
+
+
+def deliver(frame: DataFrame, delivery: Delivery) -> None:
+    """Writes the rows aside, then puts the files in place; leaves nothing behind when it fails."""
+    spark, target = frame.sparkSession, delivery.target
+    storage = stores.of(spark, target.root)
+    now = _at_batch_time(delivery, spark)
+    check_compression(target, delivery.format.suffix)
+    if target.single and delivery.mode == "append" and (file := next(target.data_files(storage, now), None)):
+        raise DataError(
+            "append-to-file",
+            f"{file} is one file, which cannot be added to",
+            hint="write to a folder (a path that ends in '/'), or set mode = 'overwrite'",
+        )
+    aside = join(target.root, f".penstock-{delivery.label}")
+    made = _first_missing(storage, target.root)
+    placed: list[str] = []
+    try:
+        storage.delete(aside)
+        _stage(frame, delivery, aside)
+        moves = dict(_destinations(storage, delivery, aside, now))
+        old = set(_replaced(storage, delivery, now))
+        for source, place in moves.items():
+            placed.append(place)
+            storage.move(source, place)
+            storage.delete(_checksum(place))
+        _remove(storage, old - set(placed), target.root)
+    except BaseException:
+        with suppress(Exception):
+            _remove(storage, set(placed), target.root)
+            storage.delete(aside)
+            if made is not None:
+                _remove_empty(storage, target.root, made)
+        raise
+    storage.delete(aside)
+
+
+def check_compression(target: Target, suffix: str) -> None:
+    """Readers go by a name's ending, so it must not lie about the bytes."""
+    ending = target.name if target.single else target.name.partition("*")[2]
+    said, done = (name[len(uncompressed(name)) :].lower() for name in (ending, suffix))
+    if (said or target.single) and said != done:
+        raise OptionError(
+            "bad-option",
+            f"the path ends in '{ending.rpartition('/')[2]}', but the files' ending is '{suffix}'",
+            hint=f"set `compression`, or end the path in '{suffix}'",
+        )
+
+
+def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
+    from pyspark.sql import functions as f
+
+    target = delivery.target
+    keys = [_column(frame, c) for c in delivery.partition_by if c.lower() not in target.partition_keys()]
+    if target.templated and delivery.timestamp_column:
+        time = f.col(f"`{_column(frame, delivery.timestamp_column)}`").cast("timestamp")
+        frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
+        keys.insert(0, _PATH_COLUMN)
+    with _rows_per_file(frame.sparkSession, delivery.rows_per_file):
+        delivery.format.write(frame.coalesce(1) if target.single else frame, aside, tuple(keys))
+
+
+def _column(frame: DataFrame, name: str) -> str:
+    fits = [c for c in frame.columns if c.lower() == name.lower()]
+    if not fits:
+        hint = did_you_mean(name, frame.columns)
+        raise OptionError("unknown-column", f"the rows have no column '{name}'", hint=hint)
+    return fits[0]
+
+
+@contextmanager
+def _rows_per_file(spark: SparkSession, rows: int | None) -> Iterator[None]:
+    key = "spark.sql.files.maxRecordsPerFile"
+    before = spark.conf.get(key)
+    spark.conf.set(key, str(rows or before or 0))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before or "0")
+
+
+def _destinations(storage: Storage, delivery: Delivery, aside: str, now: str) -> Iterator[tuple[str, str]]:
+    """Where each staged file goes; `now` is the path at the batch's time."""
+    target = delivery.target
+    staged = sorted(stores.files_below(storage, aside, recursive=True))
+    for part, source in enumerate(staged):
+        *folders, _ = source[len(aside) + 1 :].split("/")
+        below = now
+        if folders and folders[0].startswith(f"{_PATH_COLUMN}="):
+            value = folders.pop(0).partition("=")[2]
+            below = target.without_time() if value == NO_VALUE else unquote(value)
+        if target.single:
+            yield source, join(target.root, below)
+        else:
+            name = target.file_name(f"{delivery.label}-{part:05d}", delivery.format.suffix)
+            yield source, join(target.folder_of("/".join(filter(None, [below, *folders]))), name)
+
+
+def _at_batch_time(delivery: Delivery, spark: SparkSession) -> str:
+    time = delivery.batch.time
+    if time.tzinfo is not None:
+        time = time.astimezone(ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC"))
+    return delivery.target.at(time)
+
+
+def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
+    """Files that this batch takes the place of: its own earlier ones, or all that the path means.
+
+    By the batch's time, a path means one folder; by the rows' times, all that it could have written.
+    """
+    own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}(\..*)?")
+    for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
+        if delivery.mode == "overwrite" or own.fullmatch(path.rpartition("/")[2]):
+            yield path
+
+
+def _remove(storage: Storage, files: set[str], root: str) -> None:
+    """Deletes files, and the folders below the root that this leaves empty."""
+    for path in sorted(files):
+        storage.delete(path)
+        storage.delete(_checksum(path))
+    for folder in {path.rpartition("/")[0] for path in files} - {root}:
+        _remove_empty(storage, folder, root + "/")
+
+
+def _remove_empty(storage: Storage, folder: str, highest: str) -> None:
+    """Deletes an empty folder and those above it that this leaves empty, down from `highest`."""
+    while len(folder) >= len(highest) and not storage.children(folder):
+        storage.delete(folder)
+        folder = folder.rpartition("/")[0]
+
+
+def _checksum(path: str) -> str:
+    """Hadoop's file beside a local file; a stale one makes a good file unreadable."""
+    folder, _, name = path.rpartition("/")
+    return join(folder, f".{name}.crc")
+
+
+def _first_missing(storage: Storage, folder: str) -> str | None:
+    """The highest folder that is to be made for this one."""
+    missing = None
+    root, names = stores.segments(folder)
+    while names and storage.find(path := root + "/".join(names)) is None:
+        missing = path
+        names.pop()
+    return missing

@@ -1,0 +1,252 @@
+"""Folders and files wherever they are: local ones by Python, others by Hadoop's file systems."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?")
+_WILD = re.compile(r"[*?\[]")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or a folder that is there."""
+
+    path: str
+    is_folder: bool
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def hidden(self) -> bool:
+        """Not data, by Hadoop's habit; a partition's name may begin with `_`."""
+        return self.name.startswith(".") or (self.name.startswith("_") and "=" not in self.name)
+
+
+class Storage:
+    """What files need of a file system; paths are absolute and end without a slash."""
+
+    def find(self, path: str) -> Entry | None:
+        raise NotImplementedError
+
+    def children(self, folder: str) -> list[Entry]:
+        """What stands in a folder, by name; nothing when it is not there."""
+        raise NotImplementedError
+
+    def size(self, path: str) -> int:
+        """The bytes of a file."""
+        raise NotImplementedError
+
+    def make_folder(self, path: str) -> None:
+        """Makes a folder and those above it."""
+        raise NotImplementedError
+
+    def move(self, source: str, target: str) -> None:
+        """Moves a file in place of whatever stands there, into a folder that may not be there yet."""
+        raise NotImplementedError
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a folder with all in it; nothing when it is not there."""
+        raise NotImplementedError
+
+
+class Local(Storage):
+    def find(self, path: str) -> Entry | None:
+        return Entry(path, os.path.isdir(path)) if os.path.lexists(path) else None
+
+    def children(self, folder: str) -> list[Entry]:
+        if not os.path.isdir(folder):
+            return []
+        with os.scandir(folder) as entries:
+            return sorted((Entry(e.path, e.is_dir()) for e in entries), key=lambda e: e.path)
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def move(self, source: str, target: str) -> None:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.replace(source, target)
+
+    def delete(self, path: str) -> None:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+
+class Hadoop(Storage):
+    """Any file system that Spark's Hadoop knows, through the JVM."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        session: Any = spark
+        self._path = session._jvm.org.apache.hadoop.fs.Path
+        try:
+            self._fs = self._path(path).getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        except Py4JJavaError as failure:
+            raise SetupError(
+                "no-filesystem",
+                f"cannot open the file system of {path}: {failure.java_exception.getMessage()}",
+                hint="check the scheme; its jars and settings go under `spark:` in penstock.yaml",
+            ) from failure
+
+    def find(self, path: str) -> Entry | None:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return Entry(path, self._fs.getFileStatus(self._path(path)).isDirectory())
+        except Py4JJavaError as failure:
+            if failure.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+                return None
+            raise
+
+    def children(self, folder: str) -> list[Entry]:
+        if self.find(folder) is None:
+            return []
+        statuses = self._fs.listStatus(self._path(folder))
+        entries = (Entry(join(folder, s.getPath().getName()), s.isDirectory()) for s in statuses)
+        return sorted(entries, key=lambda e: e.path)
+
+    def size(self, path: str) -> int:
+        return int(self._fs.getFileStatus(self._path(path)).getLen())
+
+    def make_folder(self, path: str) -> None:
+        self._fs.mkdirs(self._path(path))
+
+    def move(self, source: str, target: str) -> None:
+        self.make_folder(target.rpartition("/")[0])
+        self.delete(target)
+        if not self._fs.rename(self._path(source), self._path(target)):
+            raise SetupError("cannot-move", f"cannot move {source} to {target}")
+
+    def delete(self, path: str) -> None:
+        self._fs.delete(self._path(path), True)
+
+
+def of(spark: SparkSession, path: str) -> Storage:
+    """The storage of an absolute path."""
+    return Hadoop(spark, path) if is_remote(path) else Local()
+
+
+def is_remote(path: str) -> bool:
+    return _REMOTE.match(path) is not None
+
+
+def absolute(path: str) -> str:
+    """`file:///x`, `~/x` and relative paths as local absolute ones; others lose only a last slash."""
+    if path.lower().startswith("file:"):
+        path = path[5:].removeprefix("//")
+    if is_remote(path):
+        return path.rstrip("/")
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def join(folder: str, name: str) -> str:
+    return folder + name if folder.endswith("/") else f"{folder}/{name}"
+
+
+def segments(path: str) -> tuple[str, list[str]]:
+    """The root of an absolute path (`/`, `s3a://bucket/`), and the names below it."""
+    match = _REMOTE.match(path)
+    root = match[0] if match else "/"
+    return root, [name for name in path[len(root) :].split("/") if name]
+
+
+def is_wild(text: str) -> bool:
+    return _WILD.search(text) is not None or _BRACES.search(text) is not None
+
+
+def fixed_root(pattern: str) -> str:
+    """The folder of a pattern above its first wildcard; the folder of a file without any."""
+    root, names = segments(pattern)
+    wild = next((i for i, name in enumerate(names) if is_wild(name)), len(names) - 1)
+    return root + "/".join(names[: max(wild, 0)])
+
+
+def glob(storage: Storage, pattern: str) -> list[Entry]:
+    """What matches an absolute pattern: `*`, `?`, `[a-z]`, `{a,b}` in a name, `**` for any folders."""
+    whole = storage.find(pattern)
+    if whole is not None:
+        return [whole]
+    found: dict[str, Entry] = {}
+    for one in braces(pattern):
+        root, names = segments(one)
+        found.update((entry.path, entry) for entry in _match(storage, root, names))
+    return sorted(found.values(), key=lambda e: e.path)
+
+
+def braces(pattern: str) -> Iterator[str]:
+    """`x{a,b}` as `xa` and `xb`."""
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    for choice in match[1].split(","):
+        yield from braces(pattern[: match.start()] + choice + pattern[match.end() :])
+
+
+def _match(storage: Storage, folder: str, names: list[str]) -> Iterator[Entry]:
+    fixed = next((i for i, name in enumerate(names) if is_wild(name)), len(names))
+    folder = join(folder, "/".join(names[:fixed])) if fixed else folder
+    if fixed == len(names):
+        entry = storage.find(folder)
+        if entry is not None:
+            yield entry
+        return
+    name, rest = names[fixed], names[fixed + 1 :]
+    if name == "**":
+        yield from _match_any_depth(storage, folder, rest)
+        return
+    for entry in storage.children(folder):
+        visible = not entry.hidden or name[0] == entry.name[0]
+        if visible and fnmatch.fnmatchcase(entry.name, name.replace("[^", "[!")):
+            if not rest:
+                yield entry
+            elif entry.is_folder:
+                yield from _match(storage, entry.path, rest)
+
+
+def _match_any_depth(storage: Storage, folder: str, rest: list[str]) -> Iterator[Entry]:
+    if rest:
+        yield from _match(storage, folder, rest)
+    for entry in storage.children(folder):
+        if entry.hidden:
+            continue
+        if entry.is_folder:
+            yield from _match_any_depth(storage, entry.path, rest)
+        elif not rest:
+            yield entry
+
+
+def is_partition(name: str) -> bool:
+    """Whether a folder's name is a Hive partition: `key=value`."""
+    return name.find("=") > 0
+
+
+def files_below(storage: Storage, folder: str, *, recursive: bool = False) -> Iterator[str]:
+    """The visible files in a folder and in its partition folders, or in all folders below it."""
+    for entry in storage.children(folder):
+        if entry.hidden:
+            continue
+        if not entry.is_folder:
+            yield entry.path
+        elif recursive or is_partition(entry.name):
+            yield from files_below(storage, entry.path, recursive=recursive)
