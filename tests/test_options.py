@@ -15,6 +15,7 @@ from penstock.options import (
     Setting,
     Size,
     bind,
+    describe,
     known_keys,
     parse_duration,
     parse_size,
@@ -187,3 +188,43 @@ def test_sizes(text: Any, size: int) -> None:
 def test_bad_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="expected a size"):
         parse_size(text)
+
+
+class Documented(Options):
+    """Options of every kind of type, for what people read about them."""
+
+    path: str = Field(description="Where.")
+    mode: Literal["append", "overwrite"] | None = None
+    wait: Duration = Field(timedelta(seconds=5), validation_alias=AliasChoices("wait", "batch.timeout"))
+    buffer: Size | None = None
+    names: tuple[str, ...] = ()
+    labels: dict[str, int] = Field(default_factory=dict)
+    header: bool = True
+    delimiter: str = "\t"
+    password: SecretStr = SecretStr("x")
+
+
+def test_describe_tells_what_people_need() -> None:
+    told = {option.name: option for option in describe(Documented)}
+    assert [(o.name, o.type, o.default) for o in told.values()] == [
+        ("path", "text", None),
+        ("mode", "append | overwrite", None),
+        ("wait", "duration", "5 seconds"),
+        ("buffer", "size", None),
+        ("names", "list of text", None),
+        ("labels", "map of integer", None),
+        ("header", "boolean", "true"),
+        ("delimiter", "text", "'\\t'"),
+        ("password", "secret", "***"),
+    ]
+    assert [name for name, option in told.items() if option.required] == ["path"]
+    assert told["wait"].aliases == ("batch.timeout",)
+    assert told["path"].description == "Where."
+
+
+class Derived(Documented):
+    own: int = 1
+
+
+def test_describe_puts_a_models_own_options_first() -> None:
+    assert [option.name for option in describe(Derived)][:2] == ["own", "path"]

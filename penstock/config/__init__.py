@@ -20,7 +20,7 @@ from penstock.config.endpoint import Endpoint, load_endpoint
 from penstock.config.load import Document, Files, load
 from penstock.config.profiles import Defaults, DeliveryProfile, Effect, PerformanceProfile, Profiles, Role
 from penstock.config.project import Project, find_project, load_project
-from penstock.config.redact import hide, looks_secret, redact
+from penstock.config.redact import concealed_pairs, hide, looks_secret, redact
 from penstock.config.references import Secret, has_reference, resolve, resolve_settings
 from penstock.config.secrets import SecretStore
 from penstock.config.show import Shown, show
@@ -39,6 +39,7 @@ __all__ = [
     "Secret",
     "SecretStore",
     "Shown",
+    "concealed_pairs",
     "find_project",
     "has_reference",
     "hide",

@@ -65,6 +65,11 @@ def concealed(lines: list[str], index: int) -> str:
     pair = _BLOCK_PAIR.fullmatch(line)
     if pair and looks_secret(pair[2]):
         return pair[1] + _starred(pair[3])
+    return concealed_pairs(line)
+
+
+def concealed_pairs(line: str) -> str:
+    """A line with stars for the secrets among its `key: value` and `key = value` pairs and in its URIs."""
     line = _FLOW_PAIR.sub(lambda m: m[1] + _starred(m[3]) if looks_secret(m[2]) else m[0], line)
     return mask(line, keep_length=True)
 

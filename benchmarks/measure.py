@@ -1,0 +1,114 @@
+"""Time and memory of a process and all that it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    seconds: float
+    peak_mb: float
+
+
+class Memory:
+    """Samples the memory of a process tree; pages that processes share are counted once (PSS)."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._stop = threading.Event()
+        self.peak = 0
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def _sample(self) -> None:
+        while not self._stop.wait(0.2):
+            self.peak = max(self.peak, self.now())
+
+    def now(self) -> int:
+        try:
+            processes = [self._root, *self._root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return 0
+        return sum(_pss(process.pid) for process in processes)
+
+    def stop(self) -> float:
+        self._stop.set()
+        self._thread.join()
+        return self.peak / 2**20
+
+
+def _pss(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def cold(command: Sequence[str]) -> Measured:
+    """A new process, from start to finish."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, env=ENVIRONMENT, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    memory = Memory(process.pid)
+    _, errors = process.communicate()
+    seconds = time.perf_counter() - started
+    peak = memory.stop()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{errors.decode()[-3000:]}")
+    return Measured(seconds, peak)
+
+
+class Warm:
+    """A process that stays, and does one job after another."""
+
+    def __init__(self, script: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(ROOT / "benchmarks" / "jobs" / script)],
+            env=ENVIRONMENT, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._await("ready")
+
+    def _await(self, word: str) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == word:
+                return
+        raise SystemExit(f"{self._process.args} ended early")
+
+    def run(self, *words: str) -> Measured:
+        assert self._process.stdin is not None
+        memory = Memory(self._process.pid)
+        started = time.perf_counter()
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        self._await("done")
+        seconds = time.perf_counter() - started
+        return Measured(seconds, memory.stop())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()

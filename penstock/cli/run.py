@@ -1,0 +1,155 @@
+"""`penstock run`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli import progress, render
+from penstock.cli.arguments import Config, Execute, File, Json, statements
+from penstock.cli.interrupt import Interruptible
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.api import Checked, Outcome, Ran, Session
+    from penstock.config import Project
+    from penstock.plan.nodes import Write
+
+
+_NEEDS_SPARK = re.compile(r"\b(SELECT|INSERT)\b", re.IGNORECASE)
+_CHANGES_SPARK = re.compile(r"\bSET\s+spark\.|\bavro\b", re.IGNORECASE)
+"""Settings and jars that Java would have to be started again for."""
+
+
+def run(
+    file: File = None,
+    execute: Execute = None,
+    name: Annotated[str | None, typer.Option("--name", help="A name for the pipeline.")] = None,
+    config: Config = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Open sources and check targets, but move no row.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No bar, notes or summaries.")] = False,
+) -> None:
+    """Runs statements, in order.
+
+    Example: penstock run -e "SELECT * FROM 'events.jsonl' INTO 'out/*.parquet'"
+    """
+    from penstock.config import find_project
+
+    text, source = statements(file, execute)
+    project = find_project(config)
+    with started_early(text, project):
+        from penstock.api import Session
+
+        with Session(project) as session:
+            execute_all(session, text, source, name=name, dry=dry_run, as_json=as_json, quiet=quiet)
+
+
+@contextmanager
+def started_early(text: str, project: Project) -> Iterator[None]:
+    """Starts Java beside the imports and the check, when it is likely that `text` needs Spark."""
+    if not _NEEDS_SPARK.search(text) or _CHANGES_SPARK.search(text):
+        yield
+        return
+    from penstock.engine.session import abandon, prepare
+
+    # Whatever is wrong with Java is told in its turn, after what is wrong with the statements.
+    with suppress(PenstockError):
+        secrets = project.secrets()
+        prepare(master=project.resolved("master", secrets), settings=project.resolved("spark", secrets))
+    try:
+        yield
+    finally:
+        abandon()
+
+
+def execute_all(
+    session: Session,
+    text: str,
+    source: str,
+    *,
+    name: str | None = None,
+    dry: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Runs `text` and shows the outcome of each statement as it comes."""
+    checked = session.check(text, source)
+    if not quiet:
+        for note in checked.notes:
+            render.note(f"note: {note}")
+    outcomes = session.run_each(json_rows(checked) if as_json else checked, name=name, dry=dry)
+    if sys.stderr.isatty() and not quiet and not as_json:
+        outcomes = progress.watched(outcomes, lambda: session.opened)
+    with Interruptible(lambda: session.opened):
+        for outcome in outcomes:
+            show(outcome, as_json=as_json, quiet=quiet)
+
+
+def json_rows(checked: Checked) -> Checked:
+    """The same plans, whose rows for the terminal are JSON lines: all of them, unless a limit is set."""
+    from penstock.plan.nodes import Pipeline
+
+    def rewritten(sinks: Iterable[Write]) -> Iterator[Write]:
+        for sink in sinks:
+            if sink.connector.name == "terminal":
+                changes = {"limit": 0, "as_json": True}
+                given = sink.options.model_fields_set
+                options = sink.options.model_copy(update={k: v for k, v in changes.items() if k not in given})
+                sink = replace(sink, options=options)
+            yield sink
+
+    plans = (
+        replace(plan, sinks=tuple(rewritten(plan.sinks))) if isinstance(plan, Pipeline) else plan
+        for plan in checked.plans
+    )
+    return replace(checked, plans=tuple(plans))
+
+
+def show(outcome: Outcome, *, as_json: bool, quiet: bool) -> None:
+    """Answers go to stdout, and what was done to stderr."""
+    from penstock.api import Done, Ran, Table
+
+    if isinstance(outcome, Ran):
+        # Rows that were printed are the answer themselves: no other object stands between them.
+        if as_json and outcome.id:
+            render.emit({"ran": asdict(outcome)})
+        elif not quiet:
+            render.note(summary(outcome))
+    elif isinstance(outcome, Done):
+        if as_json:
+            render.emit({"done": outcome.message})
+        elif not quiet:
+            render.note(outcome.message)
+    elif isinstance(outcome, Table):
+        if as_json:
+            rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
+            render.emit({"table": outcome.title, "rows": rows})
+        else:
+            render.table(outcome.columns, outcome.rows)
+    elif as_json:
+        render.emit({"text": outcome.text})
+    else:
+        render.text(outcome.text)
+
+
+def summary(ran: Ran) -> str:
+    """What a pipeline did, on one line."""
+    where = f" into {', '.join(ran.sinks)}" if ran.id else ""
+    line = f"{ran.name}: {_count(ran.rows, 'row')}{where} in {ran.seconds:.1f} s"
+    if ran.rejected:
+        kept = f"kept in {', '.join(ran.dead_letters)}" if ran.dead_letters else "left out"
+        line += f"; {_count(ran.rejected, 'bad record')} {kept}"
+    return line
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
