@@ -21,11 +21,14 @@ class Column:
     nullable: bool = True
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it, dots included."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def ddl(columns: Iterable[Column]) -> str:
     """`columns` as Spark reads them."""
-    return ", ".join(
-        f"`{c.name.replace('`', '``')}` {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns
-    )
+    return ", ".join(f"{quoted(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
 
 
 _AVRO = {

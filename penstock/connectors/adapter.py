@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark import cloudpickle as _cloudpickle
@@ -16,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from penstock.connectors.base import Batch, Column, Offset, Part, Reader, ReadRequest, Split, Writer
 from penstock.errors import DataError, did_you_mean
-from penstock.schema import ddl
+from penstock.schema import ddl, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 cloudpickle: Any = _cloudpickle
 _ROWS = 10_000
 """How many rows that a reader yields one by one are put into an Arrow batch."""
+_GROUP = "spark.jobGroup.id"
+_PATIENCE = 60.0
+"""Seconds that a failed batch waits for its last tasks."""
 _numbers = count(1)
 
 
@@ -54,7 +59,7 @@ def as_declared(frame: DataFrame, request: ReadRequest) -> DataFrame:
     if not declared:
         return frame
     pairs = [(name, declared.get(name.lower())) for name in frame.columns]
-    return frame.select(*(f.col(f"`{name}`").cast(c.type).alias(c.name) for name, c in pairs if c))
+    return frame.select(*(f.col(quoted(name)).cast(c.type).alias(c.name) for name, c in pairs if c))
 
 
 def all_ranges(reader: Reader) -> list[Range]:
@@ -78,13 +83,44 @@ def read_ranges(
 def write(frame: DataFrame, writer: Writer, batch: Batch) -> None:
     """Stores every partition of a frame as a part; makes them visible when all are there."""
     payload = _pickled((writer, batch))
+    with _named_jobs(frame.sparkSession):
+        parts = frame.mapInArrow(lambda rows: _store(payload, iter(rows)), "part STRING")
+        try:
+            parts.collect()
+            writer.commit(batch)
+        except BaseException:
+            _wait_for_tasks(frame.sparkSession)
+            with suppress(Exception):  # the first failure is the one to tell
+                writer.abort(batch)
+            raise
+
+
+@contextmanager
+def _named_jobs(spark: SparkSession) -> Iterator[None]:
+    """Names the jobs that run inside, unless somebody did already, so that they can be found again."""
+    context = spark.sparkContext
+    named = context.getLocalProperty(_GROUP) is not None
+    if not named:
+        context.setLocalProperty(_GROUP, f"penstock-{uuid4()}")
     try:
-        frame.mapInArrow(lambda rows: _store(payload, iter(rows)), "part STRING").collect()
-        writer.commit(batch)
-    except BaseException:
-        with suppress(Exception):  # the first failure is the one to tell
-            writer.abort(batch)
-        raise
+        yield
+    finally:
+        if not named:
+            context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]
+
+
+def _wait_for_tasks(spark: SparkSession) -> None:
+    """Waits for tasks that outlive their failed job, so that none stores a part after `abort`."""
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(context.getLocalProperty(_GROUP)))
+    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        running = [info for info in map(tracker.getStageInfo, stages) if info and info.numActiveTasks]
+        if not running:
+            return
+        time.sleep(0.02)
 
 
 def _store(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

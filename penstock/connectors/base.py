@@ -96,7 +96,11 @@ class Format(Protocol):
     def read(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: ReadRequest
     ) -> DataFrame:
-        """These files as rows of `columns` and `request.partitions`, less those that it does not use."""
+        """These files as rows of `columns`, less those that the request does not use.
+
+        A format on Spark's own file sources adds `request.partitions`, so that filters on them leave files
+        out; others leave them to the connector.
+        """
 
     def rejects(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: ReadRequest

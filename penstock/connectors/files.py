@@ -95,7 +95,9 @@ class Files(Connector):
         if ending is None and isinstance(options, Source) and not stores.is_remote(options.path):
             files = folders.find(stores.Local(), options.path, options.recursive)
             if not files:
-                raise folders.missing(stores.Local(), options.path)
+                failure = folders.missing(stores.Local(), options.path)
+                failure.hint = f"{failure.hint}; if a statement is still to make it, set `format`"
+                raise failure
             endings = {folders.ending_of(f) for f in files}
             ending = endings.pop() if len(endings) == 1 else None
         return ending

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.connectors import storage as stores
-from penstock.connectors.base import Column, Format, ReadRequest, SourceOptions
+from penstock.connectors.base import METADATA, REJECTED, Column, Format, ReadRequest, SourceOptions
 from penstock.connectors.storage import Entry, Storage
 from penstock.connectors.templates import NO_VALUE, as_glob, uncompressed
 from penstock.errors import DataError, InputError, did_you_mean
 from penstock.options import Value
-from penstock.schema import from_avsc
+from penstock.schema import from_avsc, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +28,27 @@ def read_files(
     frame = found.format.read(spark, found.files, found.columns, found.request)
     if not found.request.partitions:
         return frame
+    keys = request.prune(found.request.partitions)
+    if not {c.name.lower() for c in keys} <= {c.lower() for c in frame.columns}:
+        frame = _with_partitions(spark, found, keys)
     there = {c.lower(): c for c in frame.columns}
-    wanted = [there.pop(n.lower()) for n in found.order if n.lower() in there]
-    hidden = [c for c in there.values() if c.startswith("_") and c not in found.keys]
-    return frame.select(*(f"`{c}`" for c in [*wanted, *hidden]))
+    wanted = [there[c.name.lower()] for c in request.prune(found.order)]
+    hidden = [c for c in (METADATA, REJECTED) if c in frame.columns]
+    return frame.select(*(quoted(c) for c in [*wanted, *hidden]))
+
+
+def _with_partitions(spark: SparkSession, found: Found, keys: tuple[Column, ...]) -> DataFrame:
+    """For a format that reads no folders' names: the keys' values, from the path of each row's file."""
+    from pyspark.sql import functions as f
+
+    request = replace(found.request, metadata=found.request.metadata | {"path"}, partitions=(), base=None)
+    frame = found.format.read(spark, found.files, found.columns, request)
+    for key in keys:
+        pattern = f"/{re.escape(found.keys[key.name.lower()])}=([^/]*)/"
+        text = f.regexp_extract(f.col(f"{METADATA}.path"), pattern, 1)
+        value = f.url_decode(f.replace(text, f.lit("+"), f.lit("%2B")))
+        frame = frame.withColumn(key.name, f.when(text != NO_VALUE, value).cast(key.type))
+    return frame if found.request.metadata else frame.drop(METADATA)
 
 
 def file_rejects(
@@ -51,9 +68,10 @@ class Found:
     columns: tuple[Column, ...]
     """Those that stand in the files."""
     request: ReadRequest
-    order: tuple[str, ...]
+    order: tuple[Column, ...]
     """All columns, as they are to stand in the frame."""
-    keys: frozenset[str]
+    keys: dict[str, str]
+    """Lower-case names of partition columns -> the keys as they stand in folders' names."""
 
 
 def resolve(
@@ -81,8 +99,8 @@ def resolve(
         files=files,
         columns=tuple(c for c in columns if c.name.lower() not in folded),
         request=replace(request, partitions=tuple(keys), base=base if keys else None),
-        order=tuple(c.name for c in order),
-        keys=frozenset(values),
+        order=tuple(order),
+        keys={key.lower(): key for key in values},
     )
 
 

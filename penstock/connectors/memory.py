@@ -80,11 +80,11 @@ class Memory(Connector):
 
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         from penstock.connectors.adapter import as_declared, chosen
-        from penstock.schema import Column
+        from penstock.schema import Column, quoted
 
         frame = spark.createDataFrame(table(source.table))
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
-        return as_declared(frame.select(*(f"`{c.name}`" for c in chosen(columns, request))), request)
+        return as_declared(frame.select(*(quoted(c.name) for c in chosen(columns, request))), request)
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         return any(part.num_rows for part in _tables.get(sink.table, {}).values())

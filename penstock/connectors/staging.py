@@ -20,6 +20,7 @@ from penstock.connectors.base import Batch, Format
 from penstock.connectors.storage import Storage, join
 from penstock.connectors.templates import NO_VALUE, Target, uncompressed
 from penstock.errors import DataError, OptionError, did_you_mean
+from penstock.schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,9 +69,8 @@ def deliver(frame: DataFrame, delivery: Delivery) -> None:
         moves = dict(_destinations(storage, delivery, aside, now))
         old = set(_replaced(storage, delivery, now))
         for source, place in moves.items():
-            placed.append(place)
             storage.move(source, place)
-            storage.delete(_checksum(place))
+            placed.append(place)
         _remove(storage, old - set(placed), target.root)
     except BaseException:
         with suppress(Exception):
@@ -100,7 +100,7 @@ def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
     target = delivery.target
     keys = [_column(frame, c) for c in delivery.partition_by if c.lower() not in target.partition_keys()]
     if target.templated and delivery.timestamp_column:
-        time = f.col(f"`{_column(frame, delivery.timestamp_column)}`").cast("timestamp")
+        time = f.col(quoted(_column(frame, delivery.timestamp_column))).cast("timestamp")
         frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
         keys.insert(0, _PATH_COLUMN)
     with _rows_per_file(frame.sparkSession, delivery.rows_per_file):
@@ -165,7 +165,6 @@ def _remove(storage: Storage, files: set[str], root: str) -> None:
     """Deletes files, and the folders below the root that this leaves empty."""
     for path in sorted(files):
         storage.delete(path)
-        storage.delete(_checksum(path))
     for folder in {path.rpartition("/")[0] for path in files} - {root}:
         _remove_empty(storage, folder, root + "/")
 
@@ -175,12 +174,6 @@ def _remove_empty(storage: Storage, folder: str, highest: str) -> None:
     while len(folder) >= len(highest) and not storage.children(folder):
         storage.delete(folder)
         folder = folder.rpartition("/")[0]
-
-
-def _checksum(path: str) -> str:
-    """Hadoop's file beside a local file; a stale one makes a good file unreadable."""
-    folder, _, name = path.rpartition("/")
-    return join(folder, f".{name}.crc")
 
 
 def _first_missing(storage: Storage, folder: str) -> str | None:

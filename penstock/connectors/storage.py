@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,12 +84,20 @@ class Local(Storage):
     def move(self, source: str, target: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.replace(source, target)
+        self._delete_checksum(target)
 
     def delete(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):
             os.unlink(path)
+            self._delete_checksum(path)
+
+    def _delete_checksum(self, path: str) -> None:
+        """Hadoop's file beside a local one; when stale, it makes a good file unreadable."""
+        folder, name = os.path.split(path)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, f".{name}.crc"))
 
 
 class Hadoop(Storage):
@@ -132,8 +141,22 @@ class Hadoop(Storage):
         self._fs.mkdirs(self._path(path))
 
     def move(self, source: str, target: str) -> None:
-        self.make_folder(target.rpartition("/")[0])
-        self.delete(target)
+        folder, _, name = target.rpartition("/")
+        self.make_folder(folder)
+        # Hadoop's rename replaces nothing, so what stands there steps aside until the new file is in place.
+        old = self.find(target) and join(folder, f".old-{name}")
+        if old:
+            self._rename(target, old)
+        try:
+            self._rename(source, target)
+        except BaseException:
+            if old:
+                self._rename(old, target)
+            raise
+        if old:
+            self.delete(old)
+
+    def _rename(self, source: str, target: str) -> None:
         if not self._fs.rename(self._path(source), self._path(target)):
             raise SetupError("cannot-move", f"cannot move {source} to {target}")
 

@@ -12,11 +12,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.engine.cache import cache_folder
 from penstock.engine.gateway import MODULE_OPTIONS, Launch, worker_path
+from penstock.engine.java import find_java
 from penstock.errors import SetupError
 
 KEEP = 4
@@ -57,7 +59,7 @@ def use(launch: Launch) -> tuple[str, ...]:
     try:
         path = find(launch)
         if path is None:
-            if mode != "read":
+            if mode != "read" and not failure(launch).exists():
                 atexit.register(build_later, launch)
             # The JVM also takes an archive whose class path is the beginning of its own.
             path = find(Launch(launch.java))
@@ -69,14 +71,20 @@ def use(launch: Launch) -> tuple[str, ...]:
     return (f"-XX:SharedArchiveFile={path}",)
 
 
+def failure(launch: Launch) -> Path:
+    """Where a maker that failed says why; as long as it is there, none is started in the background."""
+    return cache_folder("archives") / f"{key_of(launch)}.failed"
+
+
 def forget(flags: tuple[str, ...]) -> None:
     """Removes the archive that `use` gave, since the JVM did not start with it."""
     for flag in flags:
         Path(flag.partition("=")[2]).unlink(missing_ok=True)
 
 
-def build_now(launch: Launch) -> Path:
-    """Makes the archive for `launch`, unless it is there, and waits for it."""
+def build_now(jars: Sequence[Path] = ()) -> Path:
+    """Makes the archive for Spark with `jars`, unless it is there, and waits for it: half a minute."""
+    launch = Launch(find_java(), tuple(jars))
     path = find(launch)
     if path is not None:
         return path
@@ -100,6 +108,7 @@ def build_later(launch: Launch) -> None:
 def keep(launch: Launch, partial: Path) -> None:
     """Gives a finished archive its name, and removes what nobody uses any more. Called by one at a time."""
     partial.replace(partial.with_name(f"{key_of(launch)}-{partial.stat().st_size}.jsa"))
+    failure(launch).unlink(missing_ok=True)
     archives = sorted(partial.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
     for path in (*archives[:-KEEP], *partial.parent.glob("*.partial")):
         path.unlink(missing_ok=True)

@@ -146,8 +146,10 @@ def _code(failure: Exception, otherwise: str) -> str:
 
 def _message(failure: Exception) -> str:
     """Spark's own words: the first sentence, without class names, plan and stack."""
-    text = str(failure)
-    text = re.sub(r"^\[[\w.]+\]\s*", "", text.strip())
+    text = str(failure).strip()
+    if "Traceback (most recent call last)" in text:  # of a Python worker: its last line tells
+        text = next((line for line in reversed(text.splitlines()) if re.match(r"[\w.]+: ", line)), text)
+    text = re.sub(r"^\[[\w.]+\]\s*", "", text)
     text = re.split(r"\n\s*(?:at |== |JVM stacktrace|;|'\w+ |\+- )", text)[0]
     return _SQL_STATE.sub("", " ".join(re.sub(r"; line \d+ pos \d+;?", "", text).split()))
 

@@ -127,6 +127,8 @@ class Starting:
             if SparkContext._gateway is self._gateway:
                 SparkContext._gateway = SparkContext._jvm = None
             self._gateway.shutdown()
+        else:
+            self.process.kill()  # it would first finish its start
         if self.process.stdin and not self.process.stdin.closed:
             self.process.stdin.close()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -89,13 +89,24 @@ def open_session(
         return session
 
 
-def close_session() -> None:
-    """Stops Spark if `open_session` started it; the JVM stays for the next session of this process."""
-    global _ours
+def close_session(*, jvm: bool = False) -> None:
+    """Stops Spark if `open_session` started it.
+
+    The JVM stays for the next session and ends by itself with this process; `jvm` ends it now and waits.
+    """
+    global _ours, _started
     with _lock:
         if _ours is not None:
             session, _ours = _ours, None
+            context = session.sparkContext
+            server = context._accumulatorServer
+            context._accumulatorServer = None  # type: ignore[assignment]
             session.stop()
+            # It polls, for up to a second; PySpark would wait for that.
+            threading.Thread(target=server.shutdown, daemon=True).start()
+            if jvm and _started is not None:
+                _started.end()
+                _started = None
 
 
 def abandon() -> None:
@@ -103,7 +114,6 @@ def abandon() -> None:
     global _started
     with _lock:
         if _started is not None and not _has_jvm():
-            _started.process.kill()
             _started.end()
             _started = None
 
@@ -141,7 +151,10 @@ def _within(existing: SparkSession, settings: Mapping[str, str], jars: Sequence[
 
 
 def add_jars(session: SparkSession, jars: Sequence[str]) -> None:
-    """Puts jars on the class path of a session that runs already; those it started with are there."""
+    """Adds jars to a session that runs already; those it started with are there.
+
+    Spark shows an added jar to the sessions of this thread only.
+    """
     there = _started.launch.jars if _started else ()
     for path in fetch(jars):
         if path not in there:
@@ -178,7 +191,9 @@ def _open_direct(
         _started = Starting(launch, *archive.use(launch))
     if _started is not None and not _has_jvm():
         _started = _adopt(_started)
-    return local_session(master, settings, app_name)
+    session = local_session(master, settings, app_name)
+    add_jars(session, jars)
+    return session
 
 
 def _adopt(starting: Starting) -> Starting:
@@ -210,6 +225,7 @@ def local_session(master: str, settings: Mapping[str, str], app_name: str) -> Sp
 def _open_submit(
     master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str
 ) -> SparkSession:
+    abandon()
     files = [*filter(None, settings.get("spark.jars", "").split(",")), *map(str, fetch(jars))]
     more = {"spark.jars": ",".join(files)} if files else {}
     options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Dlog4j2.configurationFile={LOG_SETTINGS}".strip()

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from penstock.engine.gateway import Launch, Starting
 from penstock.engine.java import find_java
 from penstock.engine.machine import jvm_flags
 from penstock.engine.session import local_session
+from penstock.errors import SetupError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,23 +30,27 @@ if TYPE_CHECKING:
 COLUMNS = "id BIGINT, at TIMESTAMP, name STRING, amount DOUBLE, ok BOOLEAN"
 
 
-def main(jars: list[str]) -> int:
+def main(jars: list[str]) -> None:
     os.nice(19)
     launch = Launch(find_java(), tuple(map(Path, jars)), jvm_flags("local[2]"))
     folder = cache_folder("archives")
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if archive.find(launch) is not None:
-            return 0
+            return
         partial = folder / f"{os.getpid()}.partial"
-        code = train(launch, partial)
-        if code == 0:
+        try:
+            train(launch, partial)
             archive.keep(launch, partial)
-    return code
+        except Exception:
+            archive.failure(launch).write_text(traceback.format_exc(), encoding="utf-8")
+            raise
+        finally:
+            partial.unlink(missing_ok=True)
 
 
-def train(launch: Launch, path: Path) -> int:
-    """Runs the work and writes the archive to `path`; gives the JVM's exit code."""
+def train(launch: Launch, path: Path) -> None:
+    """Runs the work and writes the archive to `path`."""
     starting = Starting(launch, f"-XX:ArchiveClassesAtExit={path}")
     try:
         starting.adopt()
@@ -54,7 +60,8 @@ def train(launch: Launch, path: Path) -> int:
         spark.stop()
     finally:
         code = starting.end()
-    return code
+    if code != 0:
+        raise SetupError("no-archive", f"Java ended with code {code}")
 
 
 def work(spark: SparkSession, folder: Path) -> None:
@@ -124,4 +131,4 @@ def _rows_source() -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

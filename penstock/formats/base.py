@@ -72,7 +72,9 @@ class Format:
         """The columns of these files, found by looking into them."""
         raise NotImplementedError
 
-    def read(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> DataFrame:
+    def read(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
         """These files as rows of `columns`, less those that the request does not use.
 
         With `request.partitions`, those columns follow, read from the files' folders `key=value` below
@@ -82,7 +84,9 @@ class Format:
         """
         raise NotImplementedError
 
-    def rejects(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> DataFrame:
+    def rejects(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
         """The records that `read` rejects: payload, error, file, line."""
         raise NotImplementedError
 

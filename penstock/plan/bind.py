@@ -362,7 +362,11 @@ def _bind_endpoint(
         refuse_unknown(rest, owner, model)
         return bind(model, own, owner, at=at), None
     options = bind(model, own, owner, at=at)
-    name = getattr(options, "format", None) or connector.format_of(options)
+    try:
+        name = getattr(options, "format", None) or connector.format_of(options)
+    except PenstockError as failure:
+        failure.at = failure.at or at
+        raise
     if name is None:
         raise OptionError(
             "no-format",

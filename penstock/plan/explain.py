@@ -22,6 +22,7 @@ from penstock.plan.nodes import (
     Transform,
     Write,
 )
+from penstock.uri import mask
 
 Tree = dict[str, Any]
 
@@ -54,7 +55,9 @@ def _node(node: Scan | Transform) -> Tree:
 
 
 def _transform(node: Transform) -> Tree:
-    return {"select": node.label, "text": node.query.text.strip(), "inputs": [_node(n) for n in node.inputs]}
+    # As Spark gets it: without the relations' options, among which may be secrets.
+    text = node.query.spark_sql([mask(relation.name) for relation in node.query.relations]).strip()
+    return {"select": node.label, "text": text, "inputs": [_node(n) for n in node.inputs]}
 
 
 def _scan(scan: Scan) -> Tree:

@@ -58,6 +58,17 @@ def test_a_password_in_a_uri_is_not_printed(penstock: Penstock) -> None:
         assert "hunter2" not in result.out + result.err
 
 
+@pytest.mark.parametrize(
+    "source", ["'http://me:hunter2@h/x.csv'", "'http://h/x.csv' k WITH (headers.Authorization = 'hunter2')"]
+)
+@pytest.mark.parametrize("option", ["--json", "--graph"])
+def test_explain_shows_no_secret(penstock: Penstock, source: str, option: str) -> None:
+    for args in (("explain",), ("explain", option)):
+        result = penstock(*args, "-e", f"SELECT a FROM {source} WHERE b = 'x' INTO 'out/*.csv'")
+        assert result.code == 0
+        assert "hunter2" not in result.out + result.err
+
+
 def test_statements_from_stdin(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"SELECT a FROM 'x.csv';")
     assert penstock("check", "-").out == "ok: 1 statement\n"

@@ -112,7 +112,8 @@ def same_rows(got: Iterable[Row], expected: Iterable[Row], what: str) -> None:
 
 def rows_of(frame: DataFrame) -> list[Row]:
     """The rows of a frame, times with their zone."""
-    return frame.toArrow().to_pylist()
+    rows: list[Row] = frame.toArrow().to_pylist()
+    return rows
 
 
 def frame_of(spark: SparkSession, rows: list[Row], parts: int = 3) -> DataFrame:
@@ -127,7 +128,9 @@ def failing_frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
     from pyspark.sql import functions as f
 
     bad = f.when(f.col("id") == rows[-1]["id"], f.raise_error(f.lit("made to fail")))
-    return frame_of(spark, rows).withColumn("name", f.coalesce(bad.cast("string"), f.col("name")))
+    # More tasks than run side by side, and the last row in the last one.
+    ordered = frame_of(spark, rows).repartitionByRange(3 * spark.sparkContext.defaultParallelism, "id")
+    return ordered.withColumn("name", f.coalesce(bad.cast("string"), f.col("name")))
 
 
 def reads_all_rows(spark: SparkSession, subject: Subject) -> None:
@@ -190,7 +193,7 @@ def starts_at_a_position_in_spark(spark: SparkSession, subject: Subject) -> None
 
 
 def _range(reader: Reader, split: Split, start: Offset, stop: Offset) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for some in reader.read(split, start, stop):
         rows += [some] if isinstance(some, dict) else some.to_pylist()
     return rows

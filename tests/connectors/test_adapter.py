@@ -96,7 +96,7 @@ def test_declared_columns_name_and_type_the_rows(spark: SparkSession) -> None:
     columns = (Column("b C", "STRING"), Column("A", "DOUBLE"))
     frame = adapter.read(spark, Numbers([1], True), ReadRequest(columns=columns))
     assert frame.columns == ["b C", "A"]
-    assert tuple(frame.first()) == ("<0>", 0.0)
+    assert tuple(frame.collect()[0]) == ("<0>", 0.0)
 
 
 def test_a_declared_column_must_be_there() -> None:

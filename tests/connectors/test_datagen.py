@@ -196,5 +196,5 @@ def test_declared_columns_in_spark(spark: SparkSession) -> None:
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
         ("id", "int"), ("price", "decimal(8,2)"),
     ]  # fmt: skip
-    least, most, count = frame.selectExpr("min(price)", "max(price)", "count(DISTINCT id)").first()
+    least, most, count = frame.selectExpr("min(price)", "max(price)", "count(DISTINCT id)").collect()[0]
     assert (least, most, count) == (Decimal("0.00"), Decimal("5.00"), 70_000)

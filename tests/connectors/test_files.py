@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as f
 
 from penstock.connectors.base import Batch, Column, ReadRequest, Uri
 from penstock.connectors.files import Files, Sink, Source
 from penstock.connectors.folders import ending_of
 from penstock.errors import DataError, InputError, OptionError
 from penstock.options import Setting, bind
+from penstock.schema import ddl
 
 from .native import CSV, JSON, PARQUET, Native
 
@@ -138,6 +140,40 @@ def test_partitions_are_columns_and_leave_files_out(spark: SparkSession, tmp_pat
     assert FILES.facts(spark, Source(path=f"{tmp_path}/"))["partitions"] == {"day": 3, "k": 2}
 
 
+class Blind(Native):
+    """A format that does not look at folders' names: one that reads by other means than Spark's."""
+
+    def read(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: ReadRequest
+    ) -> DataFrame:
+        frame = spark.read.format(self.name).schema(ddl(columns)).load(paths)
+        names = [c.name for c in request.prune(columns)]
+        if not request.metadata:
+            return frame.select(*names)
+        path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+        about = f.struct(f.regexp_replace(path, "^file:/+", "/").alias("path"))
+        return frame.select(*names, about.alias("_metadata"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", [Blind("parquet"), Blind("json")])
+def test_partitions_of_a_format_that_does_not_know_them(
+    spark: SparkSession, tmp_path: Path, form: Native
+) -> None:
+    frame = spark.sql("SELECT id, if(id = 2, null, concat('a +/%', id)) AS k, id * 2 AS n FROM range(4)")
+    write(frame, f"{tmp_path}/", form, partition_by="k,n")
+    columns = (Column("N", "INT"), Column("id", "BIGINT"), Column("k", "STRING"))
+    found = read(spark, f"{tmp_path}/", form, columns=columns)
+    assert found.columns == ["N", "id", "k"]
+    assert rows(found) == rows(frame.select("n", "id", "k"))
+    assert rows(read(spark, f"{tmp_path}/", form, columns=columns, used=frozenset({"n"}))) == [
+        (0,), (2,), (4,), (6,),
+    ]  # fmt: skip
+    for path in tmp_path.glob("k=*1/*/*"):
+        path.write_bytes(b"{no".ljust(path.stat().st_size))
+    assert rows(found.where("n = 4")) == [(4, 2, None)], "a file that the filter leaves out was read"
+
+
 @pytest.mark.spark
 def test_partition_columns_take_declared_types_and_places(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "k=01").mkdir()
@@ -204,6 +240,7 @@ def test_a_missing_folder_is_told_before_its_format_is_asked_for(tmp_path: Path)
     with pytest.raises(DataError) as caught:
         FILES.format_of(Source(path=f"{tmp_path}/nothing/"))
     assert caught.value.code == "missing-file"
+    assert "set `format`" in str(caught.value.hint)
 
 
 @pytest.mark.spark
@@ -381,6 +418,22 @@ def test_a_failed_move_takes_back_what_was_moved(
     with pytest.raises(OSError, match="No space left"):
         write(spark.range(9, numPartitions=3), f"{tmp_path}/out/", JSON, 1, mode="overwrite")
     assert tree(tmp_path) == before
+
+
+@pytest.mark.spark
+def test_a_failed_move_keeps_the_one_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out.csv").write_text("id\n1\n")
+
+    def fails(source: str, target: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(PermissionError):
+        write(spark.range(9), f"{tmp_path}/out.csv", CSV, mode="overwrite")
+    assert tree(tmp_path) == ["out.csv"]
+    assert (tmp_path / "out.csv").read_text() == "id\n1\n"
 
 
 @pytest.mark.spark

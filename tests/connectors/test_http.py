@@ -44,8 +44,9 @@ class Server:
     """Answers each path with its list of answers in turn, the last one for ever."""
 
     def __init__(self) -> None:
-        self.http: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.answers, self.http.asked = {}, []
+        http: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        http.answers, http.asked = {}, []
+        self.http = http
         self.host = f"127.0.0.1:{self.http.server_port}"
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
@@ -99,7 +100,7 @@ def test_a_file_is_read(spark: SparkSession, server: Server) -> None:
     frame = Http().read(spark, Source(url=f"{url}?token=x"), ReadRequest(format=CSV))
     assert sorted(row.v for row in frame.collect()) == ["1", "2"]
     rejects = Http().rejects(spark, Source(url=f"{url}?token=x"), ReadRequest(format=CSV))
-    assert rejects.first()[0].endswith("/rows.csv.gz")
+    assert rejects.collect()[0].file.endswith("/rows.csv.gz")
     assert len(server.asked) == 1
 
 

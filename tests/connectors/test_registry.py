@@ -47,9 +47,11 @@ class Table(Connector):
     Sink = NameSink
 
 
-class OtherQueue(Queue):
+class OtherQueue(Connector):
     name = "other"
-    aliases = ()
+    schemes = ("queue",)
+    capabilities = Capabilities(bounded=True)
+    Source = TopicSource
 
 
 def known(*connectors: Connector) -> dict[str, Connector]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from penstock.connectors import storage
 from penstock.connectors.storage import (
@@ -139,6 +140,11 @@ def exercise(store: Storage, root: str) -> None:
     assert [e.path for e in glob(store, f"{root}/f*/**/b")] == [f"{root}/far/away/b"]
     store.delete(f"{root}/far")
     store.delete(f"{root}/not there")
+    (local / "in" / "b").write_text("kept")
+    with pytest.raises((SetupError, OSError, Py4JJavaError)):
+        store.move(f"{root}/in/missing", f"{root}/in/b")
+    assert [e.name for e in store.children(f"{root}/in")] == ["b", "deep"]
+    assert (local / "in" / "b").read_text() == "kept"
     assert not (local / "far").exists()
 
 

@@ -54,6 +54,14 @@ def test_without_an_archive_one_is_made_later(launch: Launch, later: list[Launch
     assert later == [launch]
 
 
+def test_a_maker_that_failed_is_not_started_again(launch: Launch, later: list[Launch]) -> None:
+    archive.failure(launch).write_text("why")
+    assert archive.use(launch) == ()
+    assert later == []
+    put(launch)
+    assert not archive.failure(launch).exists()
+
+
 def test_an_archive_is_used(launch: Launch, later: list[Launch]) -> None:
     path = put(launch)
     assert archive.use(launch) == (f"-XX:SharedArchiveFile={path}",)
@@ -129,4 +137,4 @@ def test_a_corrupt_one_is_passed_over_in_silence(launch: Launch, content: bytes)
 def test_a_maker_that_fails_says_why(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_command", lambda _: ["sh", "-c", "echo 'no memory' >&2; exit 1"])
     with pytest.raises(SetupError, match="no memory"):
-        archive.build_now(launch)
+        archive.build_now(launch.jars)

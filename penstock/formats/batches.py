@@ -1,0 +1,175 @@
+"""A split -> Arrow batches as Spark wants them. Runs on workers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.base import METADATA, REJECTED, BadRecord
+from penstock.formats.decoding import Bad, Decoded
+from penstock.formats.kinds import Field, build, from_text
+from penstock.formats.lines import DAMAGED, Chunk, Split, chunks
+
+if TYPE_CHECKING:
+    from penstock.formats.filters import Filters
+    from penstock.formats.source import Task
+
+_REJECTS = pa.schema(
+    [("payload", pa.string()), ("error", pa.string()), ("file", pa.string()), ("line", pa.int64())]
+)
+_TIME = pa.timestamp("us", "UTC")
+
+
+class Batches:
+    """Decodes splits as a task says."""
+
+    def __init__(self, task: Task, filters: Filters) -> None:
+        self._task = task
+        self._filters = filters
+        self._fields = [Field.of(column) for column in task.columns]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        constants = self._constants(split)
+        if not self._filters.may_pass(constants):
+            return
+        inside = [field for i, field in enumerate(self._fields) if i not in constants]
+        decoder = _decoder(self._task, inside)
+        dialect = self._task.dialect
+        quote = dialect.quote.encode() if dialect and dialect.multiline else b""
+        rows = 0
+        for chunk in _until_damaged(chunks(split, encoding=self._task.encoding, quote=quote or None)):
+            if isinstance(chunk, Chunk):
+                decoded = decoder.decode(chunk.data, split.detail)
+                batches, rows = self._batches(decoded, inside, constants, split, chunk, rows)
+            else:
+                decoded = Decoded(bad=[chunk])
+                batches, rows = self._batches(decoded, inside, constants, split, None, rows)
+            yield from batches
+
+    def _constants(self, split: Split) -> dict[int, pa.Scalar]:
+        """The used columns that the names of folders give."""
+        found = {}
+        for i, field in enumerate(self._fields):
+            if field.name.lower() in split.partition:
+                text = split.partition[field.name.lower()]
+                value = None if text is None else from_text(field, text, self._task.zone)
+                found[i] = build(field, [value])[0]
+        return found
+
+    def _batches(
+        self,
+        decoded: Decoded,
+        inside: list[Field],
+        constants: dict[int, pa.Scalar],
+        split: Split,
+        chunk: Chunk | None,
+        before: int,
+    ) -> tuple[list[pa.RecordBatch], int]:
+        """The batches of a chunk, and how many records were read up to its end."""
+        if decoded.bad and self._task.mode == "fail":
+            first = min(decoded.bad, key=lambda bad: bad.record)
+            raise BadRecord(first.payload, first.error, split.path, _line(first, chunk))
+        if self._task.mode == "rejects":
+            return [_rejects(decoded.bad, split, chunk)] if decoded.bad else [], 0
+        table, records = decoded.table(inside)
+        rejected = None
+        if decoded.bad:
+            table, rejected = _with_bad(table, records, decoded.bad)
+        total = before + table.num_rows
+        numbers = np.arange(before + 1, total + 1) if "row_number" in self._task.metadata else None
+        return self._finished(table, constants, split, numbers, rejected), total
+
+    def _finished(
+        self,
+        table: pa.Table,
+        constants: dict[int, pa.Scalar],
+        split: Split,
+        numbers: np.ndarray | None,
+        rejected: np.ndarray | None,
+    ) -> list[pa.RecordBatch]:
+        rows = table.num_rows
+        decoded = iter(table.columns)
+        columns = [
+            pa.repeat(constants[i], rows) if i in constants else next(decoded)
+            for i in range(len(self._fields))
+        ]
+        mask = self._filters.mask(columns)
+        names = [field.name for field in self._fields]
+        if self._task.metadata:
+            columns.append(_about(split, self._task.metadata, numbers, rows))
+            names.append(METADATA)
+        columns.append(pa.array(rejected) if rejected is not None else pa.repeat(pa.scalar(False), rows))
+        whole = pa.Table.from_arrays(columns, [*names, REJECTED])
+        if mask is not None:
+            whole = whole.filter(mask)
+        return [batch for batch in whole.to_batches() if batch.num_rows]
+
+
+def _until_damaged(items: Iterator[Chunk]) -> Iterator[Chunk | Bad]:
+    """The chunks of a file, and one bad record for the rest of it when it is not whole."""
+    while True:
+        try:
+            chunk = next(items, None)
+        except (FileNotFoundError, PermissionError):
+            raise
+        except DAMAGED as failure:
+            yield Bad(0, 0, "", f"the file is damaged: {failure}")
+            return
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _decoder(task: Task, fields: list[Field]) -> Any:
+    if task.dialect is None:
+        from penstock.formats.json_rows import JsonRows
+
+        return JsonRows(fields, task.zone)
+    from penstock.formats.csv_rows import CsvRows
+
+    return CsvRows(fields, task.zone, task.dialect)
+
+
+def _line(bad: Bad, chunk: Chunk | None) -> int | None:
+    return None if chunk is None else chunk.lines_before() + bad.line + 1
+
+
+def _rejects(bads: list[Bad], split: Split, chunk: Chunk | None) -> pa.RecordBatch:
+    before = chunk.lines_before() if chunk else None
+    rows = [
+        {
+            "payload": bad.payload,
+            "error": bad.error,
+            "file": split.path,
+            "line": None if before is None else before + bad.line + 1,
+        }
+        for bad in sorted(bads, key=lambda bad: bad.record)
+    ]
+    return pa.RecordBatch.from_pylist(rows, _REJECTS)
+
+
+def _with_bad(table: pa.Table, records: np.ndarray, bads: list[Bad]) -> tuple[pa.Table, np.ndarray]:
+    """The rows with one of nulls for each bad record, in the order of records; and which ones these are."""
+    empty = pa.Table.from_arrays(
+        [pa.nulls(len(bads), field.type) for field in table.schema], schema=table.schema
+    )
+    order = np.argsort(np.concatenate((records, np.array([bad.record for bad in bads]))), kind="stable")
+    return pa.concat_tables([table, empty]).take(pa.array(order)), order >= len(records)
+
+
+def _about(split: Split, fields: list[str], numbers: np.ndarray | None, rows: int) -> pa.StructArray:
+    constants = {
+        "filename": pa.scalar(PurePath(split.path).name),
+        "path": pa.scalar(split.path),
+        "size": pa.scalar(split.size, pa.int64()),
+        "modified": pa.scalar(split.modified, pa.int64()).cast(_TIME),
+    }
+    arrays = [
+        pa.array(numbers, pa.int64()) if name == "row_number" else pa.repeat(constants[name], rows)
+        for name in fields
+    ]
+    return pa.StructArray.from_arrays(arrays, fields)

@@ -1,0 +1,112 @@
+"""Parquet and ORC, by Spark's own readers and writers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from penstock.formats.base import Format
+from penstock.formats.frames import columns_of, finished, nothing_to_infer, spark_ddl, under_base, wanted
+from penstock.formats.whole_files import read_sound, rejects_of_files
+from penstock.options import Options
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ColumnarReadOptions(Options):
+    merge_schema: bool = Field(
+        False, description="Whether discovered columns are those of all files together, not of one of them."
+    )
+
+
+class ParquetWriteOptions(Options):
+    compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = Field(
+        "snappy", description="How columns are compressed."
+    )
+
+
+class OrcWriteOptions(Options):
+    compression: Literal["zstd", "snappy", "zlib", "lz4", "none"] = Field(
+        "zstd", description="How columns are compressed."
+    )
+
+
+class Columnar(Format):
+    """A format whose files tell their own columns."""
+
+    _row_index: ClassVar[bool] = False
+
+    def _discovery(self) -> dict[str, Any]:
+        """Spark's options when columns are discovered."""
+        return {"mergeSchema": self.options.merge_schema}
+
+    def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
+        from pyspark.errors import AnalysisException
+
+        reader = spark.read.format(self.name).options(**self._discovery())
+        try:
+            return columns_of(reader.load(paths).schema)
+        except AnalysisException as failure:
+            if failure.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+                raise nothing_to_infer(paths) from None
+            raise
+
+    def read(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
+        used = wanted(columns, request)
+
+        def load(files: list[str]) -> DataFrame:
+            frame = self._load(spark, files, columns, request)
+            return finished(frame, used, request, row_index=self._row_index)
+
+        return read_sound(spark, self.name, paths, request, load)
+
+    def rejects(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
+        def load(files: list[str]) -> DataFrame:
+            return self._load(spark, files, columns, request)
+
+        return rejects_of_files(spark, self.name, paths, request.prune(columns), load)
+
+    def _load(
+        self, spark: SparkSession, files: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
+        reader = spark.read.format(self.name).schema(spark_ddl((*columns, *request.partitions)))
+        return under_base(reader, request).load(files)
+
+    def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
+        frame.write.partitionBy(*partition_by).format(self.name).option(
+            "compression", self.options.compression
+        ).save(path)
+
+
+class Parquet(Columnar):
+    """Apache Parquet."""
+
+    name = "parquet"
+    extensions = ("parquet", "pq")
+    ReadOptions = ColumnarReadOptions
+    WriteOptions = ParquetWriteOptions
+    _row_index = True
+
+    @property
+    def suffix(self) -> str:
+        return ".parquet"
+
+
+class Orc(Columnar):
+    """Apache ORC."""
+
+    name = "orc"
+    extensions = ("orc",)
+    ReadOptions = ColumnarReadOptions
+    WriteOptions = OrcWriteOptions
+
+    @property
+    def suffix(self) -> str:
+        return ".orc"

@@ -1,0 +1,178 @@
+"""JSON Lines: one object for each line; with `multiline`, one document or array for each file.
+
+A record is bad when it is not JSON, or when a column that is used does not have the declared type. Keys are
+matched as they are written. Of doubled keys the last one counts, and blank lines are none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from penstock.formats.base import Format
+from penstock.formats.frames import (
+    broken_rule,
+    columns_of,
+    file_path,
+    finished,
+    nothing_to_infer,
+    numbered,
+    spark_ddl,
+    under_base,
+    wanted,
+)
+from penstock.formats.text import TEXT_SUFFIX, TextCompression
+from penstock.options import Options
+from penstock.schema import Column, is_flat, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+
+_CORRUPT = "_corrupt"
+_NEVER = "\x01"
+"""A key that no record has: Spark refuses queries of the corrupt record alone."""
+
+
+class JsonReadOptions(Options):
+    multiline: bool = Field(False, description="Whether each file is one document, or one array of them.")
+    timestamp_format: str | None = Field(
+        None, description="How timestamps are written, as a pattern of Spark; ISO 8601 unless set."
+    )
+    date_format: str | None = Field(
+        None, description="How dates are written, as a pattern of Spark; ISO 8601 unless set."
+    )
+
+
+class JsonWriteOptions(Options):
+    compression: TextCompression = Field("none", description="How written files are compressed.")
+    timestamp_format: str | None = Field(
+        None, description="How timestamps are written, as a pattern of Spark; ISO 8601 unless set."
+    )
+    date_format: str | None = Field(
+        None, description="How dates are written, as a pattern of Spark; ISO 8601 unless set."
+    )
+    null_fields: bool = Field(False, description="Whether a null is written, or its key left out.")
+
+
+def patterns(options: Any) -> dict[str, str]:
+    """Spark's options for dates and times."""
+    given = {"timestampFormat": options.timestamp_format, "dateFormat": options.date_format}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+class Json(Format):
+    """JSON Lines."""
+
+    name = "json"
+    aliases = ("jsonl", "ndjson", "json_lines")
+    extensions = ("json", "jsonl", "ndjson")
+    ReadOptions = JsonReadOptions
+    WriteOptions = JsonWriteOptions
+
+    @property
+    def suffix(self) -> str:
+        return f".json{TEXT_SUFFIX[self.options.compression]}"
+
+    def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
+        if self.options.multiline:
+            reader = spark.read.option("multiLine", True).option("mode", "DROPMALFORMED")
+            found = columns_of(reader.json(paths).schema)
+            if not found:
+                raise nothing_to_infer(paths)
+            return found
+        from penstock.formats.sampling import json_columns, sample_lines
+
+        lines = [line for file in sample_lines(spark, paths) for line in file]
+        return json_columns(spark, paths, lines)
+
+    def read(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        used = wanted(columns, request)
+        files = self._fast(spark, paths, used, request)
+        if files is not None:
+            from penstock.formats.local import read_local
+
+            return read_local(spark, files, used, request)
+        if request.on_error == "fail":
+            frame = self._load(spark, paths, columns, (_NEVER,), "FAILFAST", request)
+            return finished(frame, used, request)
+        frame = self._load(spark, paths, columns, (_NEVER, _CORRUPT), "PERMISSIVE", request)
+        return finished(frame, used, request, bad=_is_corrupt(f.col(_NEVER)))
+
+    def rejects(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
+    ) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        used = request.prune(columns)
+        files = self._fast(spark, paths, used, request)
+        if files is not None:
+            from penstock.formats.local import local_rejects
+
+            return local_rejects(spark, files, used)
+        rule = broken_rule(used)
+        error = f.when(_is_corrupt(f.col(_NEVER)), f.lit("not JSON, or not of the columns' types"))
+        error = error if rule is None else f.coalesce(error, rule)
+        if self.options.multiline:
+            frame = self._load(spark, paths, columns, (_NEVER, _CORRUPT), "PERMISSIVE", request)
+            payload = f.coalesce(f.col(_CORRUPT), f.to_json(f.struct(*(quoted(c.name) for c in used))))
+            told = frame.select(payload.alias("payload"), error.alias("error"), file_path().alias("file"))
+            return told.where("error IS NOT NULL").withColumn("line", f.lit(None).cast("bigint"))
+        lines = numbered(spark.read.text(paths).select("value", file_path().alias("file")), "line")
+        fields = spark_ddl((*used, Column(_NEVER, "STRING"), Column(_CORRUPT, "STRING")))
+        options = {
+            "columnNameOfCorruptRecord": _CORRUPT,
+            "allowSingleQuotes": "false",
+            **patterns(self.options),
+        }
+        one = f.when(
+            f.ltrim("value").startswith("["), f.from_json("value", f"ARRAY<STRUCT<{fields}>>", options)
+        )
+        records = one.otherwise(f.array(f.from_json("value", fields, options)))
+        rows = lines.where(f.trim("value") != "").select("*", f.explode_outer(records).alias("record"))
+        whole = rows.select("value", "file", "line", "record.*", f.col("record").isNull().alias("_none"))
+        reason = f.when(f.col("_none"), f.lit("not JSON")).otherwise(error)
+        return whole.select(f.col("value").alias("payload"), reason.alias("error"), "file", "line").where(
+            "error IS NOT NULL"
+        )
+
+    def _fast(self, spark: SparkSession, paths: list[str], used: tuple[Column, ...], request: Any) -> Any:
+        """The files, when they are decoded outside the JVM; the rule is in docs/decisions/0002."""
+        if self.options.multiline or patterns(self.options) or not all(is_flat(c) for c in used):
+            return None
+        from penstock.formats.paths import local_files
+
+        return local_files(spark, paths, request.base)
+
+    def _load(
+        self,
+        spark: SparkSession,
+        paths: list[str],
+        columns: tuple[Column, ...],
+        more: tuple[str, ...],
+        mode: str,
+        request: Any,
+    ) -> DataFrame:
+        """The used columns, and `more` of our own."""
+        own = tuple(Column(name, "STRING") for name in more)
+        schema = spark_ddl((*request.prune(columns), *own, *request.partitions))
+        reader = under_base(spark.read.schema(schema), request).options(**patterns(self.options))
+        reader = reader.option("multiLine", self.options.multiline).option("mode", mode)
+        reader = reader.option("allowSingleQuotes", False)
+        return reader.option("columnNameOfCorruptRecord", _CORRUPT).json(paths)
+
+    def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
+        writer = frame.write.partitionBy(*partition_by).options(**patterns(self.options))
+        writer = writer.option("ignoreNullFields", not self.options.null_fields)
+        writer.option("compression", self.options.compression).json(path)
+
+
+def _is_corrupt(never: Expression) -> Expression:
+    from pyspark.sql import functions as f
+
+    return f.col(_CORRUPT).isNotNull() & never.isNull()

@@ -1,0 +1,69 @@
+"""Chunks of JSON Lines -> rows: by template, else by DuckDB, and what they leave by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.formats.decoding import Bad, Decoded, line_starts, table_of, with_newlines
+from penstock.formats.json_extract import Extractor
+from penstock.formats.json_line import decode_line
+from penstock.formats.json_template import Template
+from penstock.formats.kinds import Field, Mismatch, build
+
+_FEW = 50
+"""Lines that the reference decodes before DuckDB has begun."""
+
+
+class JsonRows:
+    """Decodes chunks of JSON Lines. Records are lines."""
+
+    def __init__(self, fields: Sequence[Field], zone: str) -> None:
+        self._fields = fields
+        self._zone = zone
+        self._template: Template | None = Template(fields, zone)
+        self._extractor = Extractor(fields, zone)
+
+    def decode(self, data: bytes, detail: Any = None) -> Decoded:
+        data = with_newlines(data)
+        decoded = Decoded()
+        shaped = self._template.decode(data) if self._template else None
+        if shaped is None:
+            # A file without a shape at its start is not asked again.
+            self._template = None
+            starts = line_starts(data)
+            left = np.arange(len(starts) - 1)
+        else:
+            table, numbers, left = shaped
+            if table.num_rows:
+                decoded.parts.append((table, numbers))
+            starts = line_starts(data) if len(left) else np.empty(0, np.int64)
+        if len(left) > _FEW:
+            left = self._extract(data, starts, left, decoded)
+        self._exactly(data, starts, left, decoded)
+        return decoded
+
+    def _extract(self, data: bytes, starts: np.ndarray, lines: np.ndarray, decoded: Decoded) -> np.ndarray:
+        table, kept, left = self._extractor.decode(data, starts, lines)
+        if table.num_rows:
+            decoded.parts.append((table, kept))
+        return left
+
+    def _exactly(self, data: bytes, starts: np.ndarray, lines: np.ndarray, decoded: Decoded) -> None:
+        rows: list[list[Any]] = []
+        numbers: list[int] = []
+        for number in lines.tolist():
+            line = data[starts[number] : starts[number + 1]]
+            try:
+                found = decode_line(line, self._fields, self._zone)
+            except Mismatch as failure:
+                decoded.bad.append(Bad.of(number, line, failure))
+                continue
+            rows += found
+            numbers += [number] * len(found)
+        if rows:
+            columns = zip(*rows, strict=True) if self._fields else ()
+            arrays = [build(field, list(values)) for field, values in zip(self._fields, columns, strict=True)]
+            decoded.parts.append((table_of(self._fields, arrays, len(rows)), np.array(numbers)))

@@ -1,0 +1,145 @@
+"""Formats where a bad file is bad as a whole: the sound ones are read, the others set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from penstock.formats.base import REJECTED, REJECTS
+from penstock.formats.frames import broken_rows, file_path
+from penstock.formats.paths import local_path
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Load = Callable[[list[str]], "DataFrame"]
+
+
+def read_sound(spark: SparkSession, kind: str, paths: list[str], request: Any, load: Load) -> DataFrame:
+    """Reads the files; unless a bad one is to fail, each bad file is one rejected row without values."""
+    if request.on_error == "fail":
+        return load(paths)
+    sound, damaged = sift(spark, kind, paths)
+    if not damaged:
+        return load(paths)
+    frame = load(sound)
+    return frame.unionByName(_empty_rows(spark, frame, len(damaged)))
+
+
+def rejects_of_files(
+    spark: SparkSession, kind: str, paths: list[str], used: Sequence[Column], load: Load
+) -> DataFrame:
+    """The damaged files, and the rows of the sound ones that their columns forbid."""
+    sound, damaged = sift(spark, kind, paths)
+    rows = [(None, error, file, None) for file, error in damaged.items()]
+    files = spark.createDataFrame(rows, REJECTS)
+    if not sound or all(c.nullable and "CHAR" not in c.type.upper() for c in used):
+        return files
+    return files.unionByName(broken_rows(load(sound), used))
+
+
+def sift(spark: SparkSession, kind: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The files that open, and those that do not, with the reason."""
+    listed = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
+    files = [row[0] for row in listed.select(file_path()).collect()]
+    reasons = {file: damage(spark, kind, file) for file in files}
+    damaged = {file: reason for file, reason in reasons.items() if reason}
+    return [file for file in files if file not in damaged], damaged
+
+
+def damage(spark: SparkSession, kind: str, file: str) -> str | None:
+    """What is wrong with a file of this kind, by its footer or header; None when it opens."""
+    local = local_path(file)
+    try:
+        if local is None:
+            return _opened_by_spark(spark, kind, file)
+        _OPENERS[kind](local)
+    except (OSError, ValueError, EOFError) as failure:
+        return f"not a whole {kind} file: {' '.join(str(failure).split())[:200]}"
+    return None
+
+
+def _opened_by_spark(spark: SparkSession, kind: str, file: str) -> str | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.read.format(kind).load(file)
+    except (PySparkException, Py4JJavaError):
+        return f"not a whole {kind} file"
+    return None
+
+
+def _open_parquet(file: Path) -> None:
+    import pyarrow.parquet
+
+    pyarrow.parquet.ParquetFile(file).close()
+
+
+def _open_orc(file: Path) -> None:
+    import pyarrow.orc
+
+    pyarrow.orc.ORCFile(str(file))
+
+
+def _open_avro(file: Path) -> None:
+    """Walks over the header and the blocks, without decoding them."""
+    with file.open("rb") as stream:
+        if stream.read(4) != b"Obj\x01":
+            raise ValueError("it does not begin as an Avro file does")
+        while count := _long(stream):
+            if count < 0:
+                _long(stream)
+            for _ in range(abs(count) * 2):
+                _skip(stream, _long(stream))
+        marker = _exactly(stream, 16)
+        while head := stream.read(1):
+            _long(stream, head)
+            _skip(stream, _long(stream))
+            if _exactly(stream, 16) != marker:
+                raise ValueError("a block does not end as the header says")
+
+
+def _long(stream: BinaryIO, head: bytes = b"") -> int:
+    """A variable-length zig-zag number."""
+    value = shift = 0
+    while True:
+        byte = (head or _exactly(stream, 1))[0]
+        head = b""
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        shift += 7
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise EOFError("it ends in the middle")
+    return data
+
+
+def _skip(stream: BinaryIO, size: int) -> None:
+    if size < 0:
+        raise ValueError("a block of negative size")
+    if size:
+        stream.seek(size - 1, 1)
+        _exactly(stream, 1)
+
+
+_OPENERS: dict[str, Callable[[Path], None]] = {
+    "parquet": _open_parquet,
+    "orc": _open_orc,
+    "avro": _open_avro,
+}
+
+
+def _empty_rows(spark: SparkSession, like: DataFrame, count: int) -> DataFrame:
+    """Rejected rows without values, in the columns of another frame."""
+    from pyspark.sql import functions as f
+
+    names = [field for field in like.schema.fields if field.name != REJECTED]
+    nulls = [f.lit(None).cast(field.dataType).alias(field.name) for field in names]
+    return spark.range(count).select(*nulls, f.lit(True).alias(REJECTED))

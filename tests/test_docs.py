@@ -1,0 +1,199 @@
+"""The docs say what is so: their examples run, their links lead somewhere, generated pages are fresh."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import error_codes
+import pytest
+import typer
+
+import docs
+from penstock.api import Session
+from penstock.cli import main
+from penstock.cli.app import app
+from penstock.errors import PenstockError
+from penstock.sql.parse import parse
+from tests.connectors.conformance import checks_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHOUT_SPARK = {"check", "fmt", "explain", "connectors", "describe", "formats", "init", "config"}
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(language: str, page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, match.start()) + 1, match[1], tuple(match[2].split()), match[3])
+        for match in FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if blocks(language, page)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", pages_with("sql"), ids=name)
+def test_statements_parse(page: Path) -> None:
+    for block in blocks("sql", page):
+        assert parse(block.text, str(block))
+
+
+# The configuration guide describes servers; tests/config reads its files.
+@pytest.mark.spark
+@pytest.mark.parametrize("page", [p for p in pages_with("sql") if p.stem != "configuration"], ids=name)
+def test_statements_run_in_the_order_of_the_page(page: Path, spark: SparkSession, project: Path) -> None:
+    session = Session(spark=spark)
+    for block in blocks("sql", page):
+        if block.words[:1] == ("fails",):
+            with pytest.raises(PenstockError) as caught:
+                session.run(block.text, str(block))
+            assert caught.value.code == block.words[1], str(caught.value)
+        else:
+            session.run(block.text, str(block))
+
+
+@pytest.mark.spark
+def test_python_runs(project: Path) -> None:
+    pages = [page for page in pages_with("python") if page.stem != "CONTRIBUTING"]
+    found = [f"# {block}\n{block.text}" for page in pages for block in blocks("python", page)]
+    (project / "pages.py").write_text("\n".join(found), encoding="utf-8")
+    # A process of its own, since a session that it opens is also closed; as in an activated environment.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["python", "pages.py"], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.spark
+def test_the_connector_that_shows_how_conforms(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n".join(block.text for block in blocks("python", ROOT / "CONTRIBUTING.md"))
+    (tmp_path / "numbers_shown.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    subject = importlib.import_module("numbers_shown").NumbersSubject(tmp_path)
+    checks = checks_for(subject.connector)
+    assert checks
+    for check in checks:
+        check(spark, subject)
+
+
+def commands(program: str, *pages: Path) -> list[tuple[str, list[str]]]:
+    found = [(b, line) for page in pages or PAGES for b in blocks("sh", page) for line in b.text.splitlines()]
+    words = [(str(block), shlex.split(line, comments=True)) for block, line in found]
+    return [(where, line[1:]) for where, line in words if line[:1] == [program]]
+
+
+@pytest.mark.parametrize(("where", "arguments"), commands("penstock"))
+def test_commands_take_these_arguments(where: str, arguments: list[str]) -> None:
+    command, rest = typer.main.get_command(app), arguments
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context(where, list(rest))
+
+
+@pytest.mark.parametrize("page", pages_with("sh"), ids=name)
+def test_commands_that_need_no_spark_run(
+    page: Path, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for where, arguments in commands("penstock", page):
+        if arguments[0] in WITHOUT_SPARK and "--physical" not in arguments:
+            assert main(arguments) == 0, f"{where}: {capfd.readouterr().err}"
+
+
+@pytest.mark.parametrize("block", [b for p in pages_with("console") for b in blocks("console", p)], ids=str)
+def test_commands_print_what_is_shown(block: Block, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    line, _, shown = block.text.partition("\n")
+    main(shlex.split(line.removeprefix("$ penstock ")))
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == shown
+
+
+@pytest.mark.parametrize(("where", "arguments"), commands("make"))
+def test_make_has_these_targets(where: str, arguments: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in (word for word in arguments if "=" not in word):
+        assert f"\n{target}: " in makefile, where
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s:]*)(#[^)\s]*)?\)", page.read_text(encoding="utf-8")):
+        file = page if not target[0] else page.parent / target[0]
+        assert file.exists(), f"{target[0]} is not there"
+        if target[1]:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert target[1][1:] in slugs, f"{target[1]} is no heading of {target[0]}"
+
+
+def test_stale_pages_are_noticed_and_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    monkeypatch.setattr(docs, "REFERENCE", tmp_path / "reference")
+    monkeypatch.setattr(docs, "PAGES", {"one": lambda: "text\n"})
+    assert docs.main(check=True) == 1
+    assert "docs out of date: run 'make docs'" in capsys.readouterr().err
+    assert docs.main(check=False) == 0
+    assert docs.main(check=True) == 0
+    (tmp_path / "reference" / "one.md").write_text("edited\n", encoding="utf-8")
+    assert docs.main(check=True) == 1
+
+
+def test_error_codes_are_followed_to_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text(
+        """
+def plain(key): raise OptionError("direct", f"unknown '{key.name}'")
+def fail(message, *, code="syntax"): raise StatementError(code, message)
+def calls():
+    message = "from a variable"
+    fail("said", code="passed-on")
+    fail(message)
+""",
+        encoding="utf-8",
+    )
+    assert error_codes.collect(tmp_path) == [
+        error_codes.Raised("direct", "OptionError", "unknown '{name}'"),
+        error_codes.Raised("passed-on", "StatementError", "said"),
+        error_codes.Raised("syntax", "StatementError", "from a variable"),
+    ]
