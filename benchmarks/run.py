@@ -118,7 +118,7 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=2_000_000)
     arguments.add_argument("--pairs", type=int, default=5)
     arguments.add_argument("--only", choices=("cold", "warm"))
-    arguments.add_argument("--keep", action="store_true", help="write benchmarks/results/")
+    arguments.add_argument("--no-results", action="store_true", help="leave benchmarks/results/ as it is")
     chosen = arguments.parse_args()
     files = data.make(chosen.rows)
     results: dict[str, Any] = {}
@@ -138,17 +138,19 @@ def main() -> None:
             server.close()
     report = {"date": str(date.today()), "rows": chosen.rows, "machine": machine(), "results": results}
     print(json.dumps(report, indent=2))
-    if chosen.keep:
+    if not chosen.no_results:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "files.json").write_text(json.dumps(report, indent=2) + "\n")
         plot(results, RESULTS / "files.svg")
 
 
 def prepare() -> None:
-    """A first run leaves the class archive that later ones start from."""
+    """Makes what a first run leaves behind for later ones: the class archive."""
     from penstock.engine import archive
+    from penstock.engine.gateway import Launch
+    from penstock.engine.java import find_java
 
-    archive.build_now()
+    archive.build_now(Launch(find_java()))
 
 
 if __name__ == "__main__":

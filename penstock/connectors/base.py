@@ -134,6 +134,10 @@ class ReadRequest:
     """Lower-case names that the statement mentions; None when it may use every column."""
     metadata: frozenset[str] = frozenset()
     """Fields of `_metadata` that the statement mentions."""
+    filters: tuple[tuple[str, str, Any], ...] = ()
+    """Conditions (column, operator, value) that each row must meet which the statement is to see, such as
+    `('amount', '>', 100)`; operators are = < <= > >=, `in` with a tuple, and `is not null`. Spark checks them
+    again: a source may leave the other rows out, and need not."""
     format: Format | None = None
     partitions: tuple[Column, ...] = ()
     """Columns that stand in the names of the files' folders, `key=value`, below `base`."""

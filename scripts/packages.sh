@@ -1,0 +1,26 @@
+# Installs the Debian packages that the tests need and this machine lacks; with sudo when not root.
+set -eu
+
+python=${1:-python3}
+
+# One line for each: a command that tells whether it is there, and the package that brings it.
+needed() {
+    cat <<END
+${JAVA_HOME:+$JAVA_HOME/bin/}java -version|openjdk-17-jre-headless
+$python -c "import venv, ensurepip"|python3-venv
+END
+}
+
+packages=$(needed | while IFS='|' read -r test package; do
+    sh -c "$test" >/dev/null 2>&1 </dev/null || echo "$package"
+done)
+[ -n "$packages" ] || exit 0
+
+command -v apt-get >/dev/null 2>&1 || {
+    echo "the tests need these Debian packages, or what is like them here:" $packages >&2
+    exit 3
+}
+sudo=
+[ "$(id -u)" -eq 0 ] || sudo=sudo
+$sudo apt-get update -qq
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
