@@ -147,10 +147,8 @@ def main() -> None:
 def prepare() -> None:
     """Makes what a first run leaves behind for later ones: the class archive."""
     from penstock.engine import archive
-    from penstock.engine.gateway import Launch
-    from penstock.engine.java import find_java
 
-    archive.build_now(Launch(find_java()))
+    archive.build_now()
 
 
 if __name__ == "__main__":

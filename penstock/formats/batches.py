@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.formats.base import METADATA, REJECTED, BadRecord
 from penstock.formats.decoding import Bad, Decoded
-from penstock.formats.kinds import Field, build, from_text
+from penstock.formats.filters import Filters
+from penstock.formats.kinds import Field
 from penstock.formats.lines import DAMAGED, Chunk, Split, chunks
 
 if TYPE_CHECKING:
-    from penstock.formats.filters import Filters
-    from penstock.formats.source import Task
+    from penstock.formats.tasks import Task
 
 _REJECTS = pa.schema(
     [("payload", pa.string()), ("error", pa.string()), ("file", pa.string()), ("line", pa.int64())]
@@ -24,50 +25,29 @@ _REJECTS = pa.schema(
 _TIME = pa.timestamp("us", "UTC")
 
 
-class Batches:
+class Decoding:
     """Decodes splits as a task says."""
 
-    def __init__(self, task: Task, filters: Filters) -> None:
+    def __init__(self, task: Task) -> None:
         self._task = task
-        self._filters = filters
         self._fields = [Field.of(column) for column in task.columns]
+        self._filters = Filters(self._fields, task.conditions)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        constants = self._constants(split)
-        if not self._filters.may_pass(constants):
-            return
-        inside = [field for i, field in enumerate(self._fields) if i not in constants]
-        decoder = _decoder(self._task, inside)
+        decoder = _decoder(self._task, self._fields)
         dialect = self._task.dialect
         quote = dialect.quote.encode() if dialect and dialect.multiline else b""
         rows = 0
         for chunk in _until_damaged(chunks(split, encoding=self._task.encoding, quote=quote or None)):
             if isinstance(chunk, Chunk):
                 decoded = decoder.decode(chunk.data, split.detail)
-                batches, rows = self._batches(decoded, inside, constants, split, chunk, rows)
+                batches, rows = self._batches(decoded, split, chunk, rows)
             else:
-                decoded = Decoded(bad=[chunk])
-                batches, rows = self._batches(decoded, inside, constants, split, None, rows)
+                batches, rows = self._batches(Decoded(bad=[chunk]), split, None, rows)
             yield from batches
 
-    def _constants(self, split: Split) -> dict[int, pa.Scalar]:
-        """The used columns that the names of folders give."""
-        found = {}
-        for i, field in enumerate(self._fields):
-            if field.name.lower() in split.partition:
-                text = split.partition[field.name.lower()]
-                value = None if text is None else from_text(field, text, self._task.zone)
-                found[i] = build(field, [value])[0]
-        return found
-
     def _batches(
-        self,
-        decoded: Decoded,
-        inside: list[Field],
-        constants: dict[int, pa.Scalar],
-        split: Split,
-        chunk: Chunk | None,
-        before: int,
+        self, decoded: Decoded, split: Split, chunk: Chunk | None, before: int
     ) -> tuple[list[pa.RecordBatch], int]:
         """The batches of a chunk, and how many records were read up to its end."""
         if decoded.bad and self._task.mode == "fail":
@@ -75,36 +55,32 @@ class Batches:
             raise BadRecord(first.payload, first.error, split.path, _line(first, chunk))
         if self._task.mode == "rejects":
             return [_rejects(decoded.bad, split, chunk)] if decoded.bad else [], 0
-        table, records = decoded.table(inside)
+        table, records = decoded.table(self._fields)
         rejected = None
         if decoded.bad:
             table, rejected = _with_bad(table, records, decoded.bad)
         total = before + table.num_rows
         numbers = np.arange(before + 1, total + 1) if "row_number" in self._task.metadata else None
-        return self._finished(table, constants, split, numbers, rejected), total
+        return self._finished(table, split, numbers, rejected), total
 
     def _finished(
-        self,
-        table: pa.Table,
-        constants: dict[int, pa.Scalar],
-        split: Split,
-        numbers: np.ndarray | None,
-        rejected: np.ndarray | None,
+        self, table: pa.Table, split: Split, numbers: np.ndarray | None, rejected: np.ndarray | None
     ) -> list[pa.RecordBatch]:
         rows = table.num_rows
-        decoded = iter(table.columns)
-        columns = [
-            pa.repeat(constants[i], rows) if i in constants else next(decoded)
-            for i in range(len(self._fields))
-        ]
+        columns = table.columns[: len(self._fields)]
         mask = self._filters.mask(columns)
         names = [field.name for field in self._fields]
         if self._task.metadata:
             columns.append(_about(split, self._task.metadata, numbers, rows))
             names.append(METADATA)
-        columns.append(pa.array(rejected) if rejected is not None else pa.repeat(pa.scalar(False), rows))
-        whole = pa.Table.from_arrays(columns, [*names, REJECTED])
+        if self._task.marks:
+            columns.append(pa.array(rejected) if rejected is not None else pa.repeat(pa.scalar(False), rows))
+            names.append(REJECTED)
+        whole = pa.Table.from_arrays(columns, names)
         if mask is not None:
+            if rejected is not None:
+                # A bad record is none that a condition leaves out.
+                mask = pc.or_kleene(mask, pa.array(rejected))
             whole = whole.filter(mask)
         return [batch for batch in whole.to_batches() if batch.num_rows]
 
@@ -161,7 +137,7 @@ def _with_bad(table: pa.Table, records: np.ndarray, bads: list[Bad]) -> tuple[pa
     return pa.concat_tables([table, empty]).take(pa.array(order)), order >= len(records)
 
 
-def _about(split: Split, fields: list[str], numbers: np.ndarray | None, rows: int) -> pa.StructArray:
+def _about(split: Split, fields: Sequence[str], numbers: np.ndarray | None, rows: int) -> pa.StructArray:
     constants = {
         "filename": pa.scalar(PurePath(split.path).name),
         "path": pa.scalar(split.path),

@@ -28,7 +28,8 @@ _FLOAT[[ord("e"), ord("E"), ord("+")]] = True
 _ALLOWED = {**dict.fromkeys(BITS, _INTEGER), "FLOAT": _FLOAT, "DOUBLE": _FLOAT, "DECIMAL": _DECIMAL}
 
 _FEW = 16
-_JSON_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_JSON_NUMBER = r"^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))$"
+"""Without `-0`, which is a whole number, and so not a negative zero."""
 _DATE = r"^\d{4}-\d\d-\d\d$"
 _LOCAL_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?$"
 _ZONED_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$"

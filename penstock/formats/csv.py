@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
@@ -24,8 +25,6 @@ from penstock.schema import Column, is_flat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from penstock.formats.paths import LocalFile
 
 _CORRUPT = "_corrupt"
 
@@ -162,24 +161,25 @@ class Csv(Format):
                 f"CSV cannot hold column '{nested.name}' of type {nested.type}",
                 hint="declare it as STRING, and take it apart with from_json or split",
             )
+        if request.prune(request.partitions):
+            return None
         if patterns(self.options) and any(c.type.upper().startswith(("DATE", "TIMESTAMP")) for c in columns):
             return None
         from penstock.formats.paths import local_files
 
-        return local_files(spark, paths, request.base)
+        return local_files(spark, paths)
 
-    def _layout(self, file: LocalFile, columns: Sequence[Column], used: Sequence[Column]) -> tuple[int, Any]:
+    def _layout(self, file: Path, columns: Sequence[Column], used: Sequence[Column]) -> tuple[int, Any]:
         """Where the data of a file begins; how many values a record has, and where the used ones stand."""
-        inside = [c.name for c in columns]
-        chosen = [c.name for c in used if c.name.lower() not in file.partition]
+        inside, chosen = [c.name for c in columns], [c.name for c in used]
         if not self.options.header:
             return 0, [len(inside), [inside.index(name) for name in chosen]]
         from penstock.formats.csv_header import read_header
 
-        names, begin = read_header(file.path, self._dialect, self.options.encoding)
+        names, begin = read_header(file, self._dialect, self.options.encoding)
         if not names:
             return begin, [0, []]
-        positions = header_positions(names, inside, str(file.path))
+        positions = header_positions(names, inside, str(file))
         return begin, [len(names), [positions[name] for name in chosen]]
 
     def _load(

@@ -65,7 +65,7 @@ def table_of(fields: Sequence[Field], arrays: Sequence[pa.Array], rows: int) -> 
 def line_starts(data: bytes) -> np.ndarray:
     """Where each line begins, and where the last one ends."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    if not data.endswith(b"\n"):
+    if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     return np.concatenate(([0], ends))
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, DataFrameReader
 
+METADATA_TYPES = {
+    "filename": "STRING", "path": "STRING", "size": "BIGINT", "modified": "TIMESTAMP", "row_number": "BIGINT",
+}  # fmt: skip
+
 _TEXT = re.compile(r"(?:VARCHAR|CHAR|CHARACTER)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _FILE, _BLOCK, _COUNTER, _ABOUT, _ROW = "_file", "_block", "_counter", "_about", "_row"
 

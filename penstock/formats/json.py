@@ -145,9 +145,11 @@ class Json(Format):
         """The files, when they are decoded outside the JVM; the rule is in docs/decisions/0002."""
         if self.options.multiline or patterns(self.options) or not all(is_flat(c) for c in used):
             return None
+        if request.prune(request.partitions):
+            return None
         from penstock.formats.paths import local_files
 
-        return local_files(spark, paths, request.base)
+        return local_files(spark, paths)
 
     def _load(
         self,

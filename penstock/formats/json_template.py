@@ -119,9 +119,9 @@ class Template:
                 undecided = _undecided_unused(part, inside)
             else:
                 found[part.key], undecided = self._decide(part, field, inside)
-            if undecided is not None and not part.quoted:
+            if not part.quoted and (part.word or undecided is not None):
                 nulls = truth(pc.equal(inside, "null"))
-                undecided &= ~nulls
+                undecided = None if undecided is None else undecided & ~nulls
             if nulls is not None and field is not None:
                 found[part.key] = pc.if_else(pa.array(nulls), None, found[part.key])
                 if not field.nullable:

@@ -146,7 +146,8 @@ def _json_number(kind: Kind, raw: str, zone: str) -> Any:
     if kind.name in BITS:
         return _integer(kind, raw, zone) if _JSON_INTEGER.fullmatch(raw) else None
     if kind.name in ("FLOAT", "DOUBLE"):
-        return float(_JSON_FLOATS.get(raw, raw))
+        # A whole number is first read as such, and that has no negative zero.
+        return 0.0 if raw == "-0" else float(_JSON_FLOATS.get(raw, raw))
     if kind.name == "DECIMAL":
         return _decimal(kind, raw, zone)
     if kind.name == "TIMESTAMP" and _JSON_INTEGER.fullmatch(raw) and abs(int(raw)) < 2**63 // 1_000_000:

@@ -6,17 +6,15 @@ import bz2
 import codecs
 import gzip
 import io
+import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
-
-if TYPE_CHECKING:
-    from penstock.formats.paths import LocalFile
+from typing import Any, BinaryIO, cast
 
 SPLIT_SIZE = 64 << 20
 CHUNK_SIZE = 4 << 20
@@ -46,8 +44,6 @@ class Split:
     """Whether the file must be read from its start to its end."""
     detail: Any = None
     """What the decoder must know of this file."""
-    partition: dict[str, str | None] = field(default_factory=dict)
-    """Columns that the names of folders give, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -60,30 +56,30 @@ class Chunk:
 
 
 def plan_splits(
-    files: Sequence[LocalFile],
+    files: Sequence[Path],
     cores: int,
     *,
     whole: bool = False,
-    inspect: Callable[[LocalFile], tuple[int, Any]] = lambda _: (0, None),
+    inspect: Callable[[Path], tuple[int, Any]] = lambda _: (0, None),
 ) -> list[Split]:
     """Cuts files into splits of `SPLIT_SIZE`, smaller when there are too few for the cores.
 
     `inspect` tells where the data of a file begins, and what its decoder must know.
     """
-    stats = [(file, file.path.stat()) for file in files]
+    stats = [(file, file.stat()) for file in files]
     total = sum(stat.st_size for _, stat in stats)
     size = max(_SMALLEST_SPLIT, min(SPLIT_SIZE, -(-total // max(1, cores))))
     splits = []
     for file, stat in stats:
         begin, detail = inspect(file)
         about = (stat.st_size, stat.st_mtime_ns // 1_000_000 * 1000)
-        if whole or file.path.name.lower().endswith(COMPRESSED):
-            splits.append(Split(str(file.path), begin, stat.st_size, *about, True, detail, file.partition))
+        if whole or file.name.lower().endswith(COMPRESSED):
+            splits.append(Split(str(file), begin, stat.st_size, *about, True, detail))
             continue
         pieces = max(1, round((stat.st_size - begin) / size))
         edges = [begin + (stat.st_size - begin) * i // pieces for i in range(pieces + 1)]
         splits += [
-            Split(str(file.path), start, stop, *about, False, detail, file.partition)
+            Split(str(file), start, stop, *about, False, detail)
             for start, stop in pairwise(edges)
             if stop > start
         ]
@@ -153,23 +149,19 @@ def chunks(split: Split, *, encoding: str = "utf-8", quote: bytes | None = None)
 
 
 def _ranged(stream: BinaryIO, split: Split) -> Iterator[Chunk]:
-    position = split.start
-    if position:
-        # The line that holds the byte before belongs to the split before.
-        stream.seek(position - 1)
-        stream.readline()
-        position = stream.tell()
-    while position < split.stop:
-        data = stream.read(min(CHUNK_SIZE, split.stop - position))
-        if not data.endswith(b"\n"):
-            data += stream.readline()
-        if not data:
-            return
-        before = position
-        position += len(data)
-        yield Chunk(
-            data.removeprefix(_BOM) if before == 0 else data, partial(_lines_until, split.path, before)
-        )
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        position = split.start
+        if position:
+            # The line that holds the byte before belongs to the split before.
+            position = whole.find(b"\n", position - 1) + 1 or len(whole)
+        while position < split.stop:
+            before = position
+            target = min(before + CHUNK_SIZE, split.stop) - 1
+            position = whole.find(b"\n", target) + 1 or len(whole)
+            data = whole[before:position]
+            yield Chunk(
+                data.removeprefix(_BOM) if before == 0 else data, partial(_lines_until, split.path, before)
+            )
 
 
 def _lines_until(path: str, position: int) -> int:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DataError
+from penstock.formats.base import METADATA, REJECTED, REJECTS
 from penstock.formats.csv_record import Dialect
-from penstock.formats.kinds import Field, Mismatch, from_text
-from penstock.formats.lines import plan_splits
-from penstock.formats.paths import LocalFile
-from penstock.schema import Column
+from penstock.formats.frames import METADATA_TYPES, spark_ddl
+from penstock.formats.lines import Split, plan_splits
+from penstock.formats.tasks import Task
+from penstock.schema import Column, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Inspect = Callable[[LocalFile], tuple[int, Any]]
+Inspect = Callable[[Path], tuple[int, Any]]
 
 
 def read_local(
     spark: SparkSession,
-    files: Sequence[LocalFile],
+    files: Sequence[Path],
     used: Sequence[Column],
     request: Any,
     *,
@@ -29,13 +30,23 @@ def read_local(
     inspect: Inspect = lambda _: (0, None),
 ) -> DataFrame:
     """The rows of these files as a request wants them."""
-    mode = "fail" if request.on_error == "fail" else "mark"
-    return _load(spark, files, used, mode, request.metadata, dialect, encoding, inspect)
+    metadata = tuple(name for name in METADATA_TYPES if name in request.metadata)
+    task = Task(
+        columns=tuple(used),
+        mode="fail" if request.on_error == "fail" else "mark",
+        zone=_zone(spark),
+        metadata=metadata,
+        conditions=tuple(request.filters),
+        dialect=dialect,
+        encoding=encoding,
+    )
+    splits = _splits(spark, files, dialect, encoding, inspect, whole="row_number" in metadata)
+    return _run(spark, task, splits, ", ".join(_schema(task)))
 
 
 def local_rejects(
     spark: SparkSession,
-    files: Sequence[LocalFile],
+    files: Sequence[Path],
     used: Sequence[Column],
     *,
     dialect: Dialect | None = None,
@@ -43,41 +54,41 @@ def local_rejects(
     inspect: Inspect = lambda _: (0, None),
 ) -> DataFrame:
     """The bad records of these files."""
-    return _load(spark, files, used, "rejects", frozenset(), dialect, encoding, inspect)
+    task = Task(tuple(used), "rejects", _zone(spark), dialect=dialect, encoding=encoding)
+    return _run(spark, task, _splits(spark, files, dialect, encoding, inspect), REJECTS)
 
 
-def _load(
+def _zone(spark: SparkSession) -> str:
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def _splits(
     spark: SparkSession,
-    files: Sequence[LocalFile],
-    used: Sequence[Column],
-    mode: str,
-    metadata: frozenset[str],
+    files: Sequence[Path],
     dialect: Dialect | None,
     encoding: str,
     inspect: Inspect,
-) -> DataFrame:
-    from penstock.formats.source import Task, load
-
-    _check_partitions(files, used)
-    fields: list[str] = [
-        name for name in ("filename", "path", "size", "modified", "row_number") if name in metadata
-    ]
-    task = Task(
-        list(used), mode, spark.conf.get("spark.sql.session.timeZone") or "UTC", fields, dialect, encoding
-    )
-    whole = "row_number" in metadata or encoding != "utf-8" or bool(dialect and dialect.multiline)
-    cores = spark.sparkContext.defaultParallelism
-    return load(spark, task, plan_splits(files, cores, whole=whole, inspect=inspect))
+    whole: bool = False,
+) -> list[Split]:
+    whole = whole or encoding != "utf-8" or bool(dialect and dialect.multiline)
+    return plan_splits(files, spark.sparkContext.defaultParallelism, whole=whole, inspect=inspect)
 
 
-def _check_partitions(files: Sequence[LocalFile], used: Sequence[Column]) -> None:
-    """Folders' names must be values of the declared types: there is no record to set aside."""
-    for file in files:
-        for name, text in file.partition.items():
-            column = next((c for c in used if c.name.lower() == name), None)
-            if column is None or text is None:
-                continue
-            try:
-                from_text(Field.of(column), text, "UTC")
-            except Mismatch as failure:
-                raise DataError("bad-partition", f"{file.path}: {failure}") from None
+def _schema(task: Task) -> list[str]:
+    parts = [spark_ddl(task.columns)] if task.columns else []
+    if task.metadata:
+        fields = ", ".join(f"{name}: {METADATA_TYPES[name]}" for name in task.metadata)
+        parts.append(f"{METADATA} STRUCT<{fields}>")
+    return [*parts, f"{REJECTED} BOOLEAN"] if task.marks else parts
+
+
+def _run(spark: SparkSession, task: Task, splits: list[Split], schema: str) -> DataFrame:
+    """One partition for each split, which it is told by its number."""
+    if not splits:
+        frame = spark.createDataFrame([], schema)
+    else:
+        numbers = spark.range(0, len(splits), 1, len(splits))
+        frame = numbers.mapInArrow(task.over(splits), schema)
+    if task.mode == "fail":
+        return frame.select(*(quoted(name) for name in frame.columns if name != REJECTED))
+    return frame

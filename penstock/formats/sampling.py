@@ -32,10 +32,7 @@ def sample_lines(
     if files is None:
         frame = spark.read.text(paths).select("value").limit(RECORDS)
         return [[row.value.encode() + b"\n" for row in frame.collect()]]
-    found = [
-        list(_records(chunk.data, quote))
-        for chunk in sample([f.path for f in files], encoding=encoding, quote=quote)
-    ]
+    found = [list(_records(chunk.data, quote)) for chunk in sample(files, encoding=encoding, quote=quote)]
     share = max(1, RECORDS // max(1, len(found)))
     return [records[:share] for records in found if records]
 

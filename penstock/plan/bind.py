@@ -195,7 +195,8 @@ class Binder:
                 refuse_unknown(relation.settings, f"view {entry.name}")
             return self._view(entry, relation.at)
         described = self._endpoint(relation, "source", fallback)
-        return self._scan(described, relation.settings, query, relation.at)
+        scan = self._scan(described, relation.settings, query, relation.at)
+        return replace(scan, filters=relation.filters)
 
     def _view(self, entry: Entry, at: Place | None = None) -> Transform:
         if entry.name.lower() in self._views:
@@ -286,6 +287,7 @@ class Binder:
             columns=described.columns,
             used=None if query is None or query.star else query.names,
             metadata=metadata,
+            filters=(),
             settings=tuple(given),
             at=at,
             dead_letter=self._dead_letter(options, given),

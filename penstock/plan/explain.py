@@ -67,6 +67,7 @@ def _scan(scan: Scan) -> Tree:
         "columns": [f"{c.name} {c.type}" for c in scan.columns] or "discovered",
         "used": "all" if scan.used is None else "those the query names",
         "metadata": sorted(scan.metadata),
+        "filters": [f"{c} {op}" + ("" if v is None else f" {v!r}") for c, op, v in scan.filters],
         "on_error": scan.options.on_error,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.connectors.base import Connector, ReadRequest, SinkOptions, SourceOptions
 from penstock.errors import Place
@@ -27,6 +28,8 @@ class Scan:
     used: frozenset[str] | None
     """Names that the query mentions; None when it may use every column."""
     metadata: frozenset[str]
+    filters: tuple[tuple[str, str, Any], ...]
+    """Conditions that the source may apply itself; Spark checks them again."""
     settings: tuple[Setting, ...]
     """As they were written, secrets and references included: shown only after redaction."""
     at: Place
@@ -39,6 +42,7 @@ class Scan:
             columns=self.columns,
             used=self.used,
             metadata=self.metadata,
+            filters=self.filters,
             format=self.format,
             on_error=self.options.on_error,
         )

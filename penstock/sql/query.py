@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.cursor import Fault, interval_text
 from penstock.sql.dialect import Parser
+from penstock.sql.filters import filters_of
 from penstock.sql.statements import Edit, Query, Relation
 
 HIDDEN = "_metadata"
@@ -120,6 +121,7 @@ class _Reading:
             start=start - self.base,
             end=end - self.base,
             alias=alias,
+            filters=filters_of(table, alias or name),
         )
 
     def _alias(self, table: exp.Expr) -> str | None:

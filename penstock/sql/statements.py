@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from penstock.errors import Place
 from penstock.options import Setting
@@ -37,6 +37,8 @@ class Relation(Endpoint):
     start: int
     end: int
     alias: str | None = None
+    filters: tuple[tuple[str, str, Any], ...] = ()
+    """Conditions (column, operator, value) that its rows must meet to be seen by the query."""
 
 
 @dataclass(frozen=True)

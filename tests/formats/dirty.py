@@ -1,5 +1,7 @@
 """Dirty records, for comparing our decoders with Spark's own readers."""
 
+# ruff: noqa: E501 - values stand side by side
+
 from __future__ import annotations
 
 JSON_COLUMNS = (
@@ -53,7 +55,16 @@ _CSV_VALUES = [
     "2026-01-02T03:04:05+02:00", "2026-01-02T03:04", " 2026-01-02", "2026-01-02 x", "18262", "123", "null", "NULL", "-", "--1", "1,5",
 ]  # fmt: skip
 
-_CSV_LINES = ["", "   ", "1", "1,2,3", ",,,,,,,,,,", ",,,,,,,,,,,", '1,2,3,1.5,1.5,true,"x, y",1.25,,,', "#1,2"]
+_CSV_LINES = [
+    "",
+    "   ",
+    "1",
+    "1,2,3",
+    ",,,,,,,,,,",
+    ",,,,,,,,,,,",
+    '1,2,3,1.5,1.5,true,"x, y",1.25,,,',
+    "#1,2",
+]
 
 
 def csv_lines() -> list[str]:

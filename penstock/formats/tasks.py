@@ -1,0 +1,77 @@
+"""What workers are told to decode. Light to import: workers load the decoders when they need them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import zipimport
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.formats.csv_record import Dialect
+from penstock.formats.lines import Split
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Batches = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to decode, and how."""
+
+    columns: tuple[Column, ...]
+    mode: Literal["fail", "mark", "rejects"]
+    zone: str
+    metadata: tuple[str, ...] = ()
+    conditions: tuple[tuple[str, str, Any], ...] = ()
+    """Rows that do not meet these (column, operator, value) may be left out."""
+    dialect: Dialect | None = None
+    """Of CSV; None for JSON."""
+    encoding: str = "utf-8"
+
+    @property
+    def marks(self) -> bool:
+        """Whether rows say if they are rejected; also rows of no columns at all, which must have one."""
+        return self.mode == "mark" or not (self.columns or self.metadata)
+
+    def over(self, splits: list[Split]) -> Batches:
+        """A function for Spark's mapInArrow: numbers of splits in, their rows out."""
+
+        def decode_lines(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return _decode(self, splits, numbers)
+
+        return decode_lines
+
+
+def _decode(task: Task, splits: list[Split], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    _quicken()
+    from penstock.formats.batches import Decoding
+
+    decoding = Decoding(task)
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from decoding.read(splits[number])
+
+
+@cache
+def _quicken() -> None:
+    """Frees tasks of what Spark does before and after each of them.
+
+    It invalidates import caches, for which Python reads the index of every archive on its path anew, and it
+    collects garbage, for which Python visits every object of the modules that are loaded.
+    """
+    import penstock.formats.batches  # noqa: F401
+
+    for finder in sys.path_importer_cache.values():
+        if isinstance(finder, zipimport.zipimporter):
+            finder.invalidate_caches = _nothing  # type: ignore[method-assign]
+    gc.freeze()
+
+
+def _nothing() -> None:
+    pass
