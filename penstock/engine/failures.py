@@ -14,7 +14,7 @@ from penstock.plan.nodes import Scan, Transform
 
 _BAD_FILE = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Not an Avro data file|Malformed ORC|"
-    r"FileFormatException|CannotReadFooter|Could not read footer"
+    r"FileFormatException|CannotReadFooter|Could not read footer|AvroRuntimeException|InvalidAvroMagic"
 )
 _FILE = re.compile(r"(?:file|path|footer for)[:\s]+(\S*?(?:file:/|/)[^\s,;'\"]+)", re.IGNORECASE)
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
@@ -55,7 +55,7 @@ def in_scan(scan: Scan) -> Iterator[None]:
         failure.at = failure.at or scan.at
         raise
     except Exception as failure:
-        translated = translate(failure)
+        translated = translate(failure, name=scan.label)
         translated.at = translated.at or scan.at
         raise translated from failure
 
@@ -92,8 +92,8 @@ def _place(failure: Any, queries: Sequence[Asked]) -> Place | None:
     return queries[0].place(offset, offset + 1)
 
 
-def translate(failure: Exception, queries: Sequence[Asked] = ()) -> PenstockError:
-    """An error of a running job; `queries` are those that it ran."""
+def translate(failure: Exception, queries: Sequence[Asked] = (), *, name: str = "a file") -> PenstockError:
+    """An error of a running job; `queries` are those that it ran, `name` is what it read."""
     if isinstance(failure, PenstockError):
         return failure
     text = str(failure)
@@ -108,7 +108,7 @@ def translate(failure: Exception, queries: Sequence[Asked] = ()) -> PenstockErro
         return SetupError("permission", _line(text, "Permission denied|AccessControlException"))
     if _BAD_FILE.search(text):
         file = _FILE.search(text)
-        name = file[1].rstrip(".") if file else "a file"
+        name = file[1].rstrip(".") if file else name
         return DataError("bad-file", f"{name} is damaged, or not in this format", hint="check `format`")
     if "CAST_INVALID_INPUT" in text or "DIVIDE_BY_ZERO" in text or "ARITHMETIC_OVERFLOW" in text:
         at = _place(failure, queries)

@@ -6,44 +6,17 @@ its options bound; it satisfies `penstock.connectors.base.Format` without knowin
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.formats.records import METADATA, PAYLOAD_LIMIT, REJECTED, REJECTS, BadRecord, bad_record
 from penstock.options import Options
 from penstock.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REJECTED = "_rejected"
-METADATA = "_metadata"
-REJECTS = "payload STRING, error STRING, file STRING, line BIGINT"
-"""What `rejects` gives."""
-PAYLOAD_LIMIT = 1000
-"""Characters of a bad record that an error shows."""
 
-_MARKER = "PENSTOCK-BAD-RECORD "
-
-
-class BadRecord(Exception):
-    """A record that cannot be read; raised on a worker, and found again by `bad_record`."""
-
-    def __init__(self, payload: str | None, error: str, file: str | None, line: int | None) -> None:
-        cut = payload[:PAYLOAD_LIMIT] if payload is not None else None
-        record = {"payload": cut, "error": error, "file": file, "line": line}
-        super().__init__(_MARKER + json.dumps(record))
-
-
-def bad_record(message: str) -> dict[str, Any] | None:
-    """The bad record (payload, error, file, line) that a failure of Spark tells of, if it does."""
-    _, found, rest = message.partition(_MARKER)
-    if not found:
-        return None
-    try:
-        record = json.JSONDecoder().raw_decode(rest)[0]
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
+__all__ = ["METADATA", "PAYLOAD_LIMIT", "REJECTED", "REJECTS", "BadRecord", "Format", "bad_record"]
 
 
 class Format:

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.base import METADATA, REJECTED, BadRecord
 from penstock.formats.decoding import Bad, Decoded
 from penstock.formats.filters import Filters
 from penstock.formats.kinds import Field
 from penstock.formats.lines import DAMAGED, Chunk, Split, chunks
+from penstock.formats.records import METADATA, REJECTED, BadRecord
 
 if TYPE_CHECKING:
     from penstock.formats.tasks import Task
@@ -40,11 +40,12 @@ class Decoding:
         rows = 0
         for chunk in _until_damaged(chunks(split, encoding=self._task.encoding, quote=quote or None)):
             if isinstance(chunk, Chunk):
-                decoded = decoder.decode(chunk.data, split.detail)
-                batches, rows = self._batches(decoded, split, chunk, rows)
+                batches, rows = self._batches(decoder.decode(chunk.data, split.detail), split, chunk, rows)
             else:
                 batches, rows = self._batches(Decoded(bad=[chunk]), split, None, rows)
             yield from batches
+            # Else they would stay while the next chunk is read and decoded.
+            del chunk, batches
 
     def _batches(
         self, decoded: Decoded, split: Split, chunk: Chunk | None, before: int
@@ -98,6 +99,7 @@ def _until_damaged(items: Iterator[Chunk]) -> Iterator[Chunk | Bad]:
         if chunk is None:
             return
         yield chunk
+        del chunk
 
 
 def _decoder(task: Task, fields: list[Field]) -> Any:

@@ -46,7 +46,7 @@ def _test(field: Field, operator: str, value: Any) -> Test | None:
         return lambda array: pc.is_valid(array)
     if operator == "in":
         values = [_exactly(v, field) for v in value]
-        if any(v is None for v in values):
+        if not values or any(v is None for v in values):
             return None
         wanted = pa.array(values, field.kind.arrow())
         return lambda array: pc.is_in(array, wanted)

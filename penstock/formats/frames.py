@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DataError
-from penstock.formats.base import _MARKER, METADATA, REJECTED
+from penstock.formats.records import MARKER, METADATA, REJECTED
 from penstock.schema import Column, ddl, quoted
 
 if TYPE_CHECKING:
@@ -185,9 +185,9 @@ def _raise(rule: Expression) -> Expression:
     from pyspark.sql import functions as f
 
     record = f.to_json(f.struct(rule.alias("error"), file_path().alias("file")))
-    return f.when(
-        rule.isNotNull(), f.raise_error(f.concat(f.lit(_MARKER), record)).cast("boolean")
-    ).otherwise(True)
+    return f.when(rule.isNotNull(), f.raise_error(f.concat(f.lit(MARKER), record)).cast("boolean")).otherwise(
+        True
+    )
 
 
 def broken_rows(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:

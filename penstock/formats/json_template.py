@@ -23,7 +23,7 @@ from penstock.formats.kinds import Field
 _TRIES = 20
 _NO_END = 1 << 30
 """Arrow's binary_slice takes no end for one, but fails on it."""
-_WORDS = pa.array(["true", "false", "null"])
+_WORDS = ("true", "false", "null")
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,6 @@ def _undecided_unused(part: Part, inside: pa.StringArray) -> Mask | None:
     if part.quoted:
         return None
     if part.word:
-        known = pc.is_in(inside, _WORDS)
+        known = pc.is_in(inside, pa.array(_WORDS))
         return None if pc.all(known).as_py() else ~truth(known)
     return not_json_number(inside)

@@ -158,10 +158,11 @@ def _ranged(stream: BinaryIO, split: Split) -> Iterator[Chunk]:
             before = position
             target = min(before + CHUNK_SIZE, split.stop) - 1
             position = whole.find(b"\n", target) + 1 or len(whole)
-            data = whole[before:position]
-            yield Chunk(
-                data.removeprefix(_BOM) if before == 0 else data, partial(_lines_until, split.path, before)
-            )
+            start = len(_BOM) if before == 0 and whole[: len(_BOM)] == _BOM else before
+            yield Chunk(whole[start:position], partial(_lines_until, split.path, before))
+            # Read once: these pages need not count as ours any longer.
+            page = before // mmap.PAGESIZE * mmap.PAGESIZE
+            whole.madvise(mmap.MADV_DONTNEED, page, position - page)
 
 
 def _lines_until(path: str, position: int) -> int:

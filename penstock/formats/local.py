@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.formats.base import METADATA, REJECTED, REJECTS
 from penstock.formats.csv_record import Dialect
 from penstock.formats.frames import METADATA_TYPES, spark_ddl
 from penstock.formats.lines import Split, plan_splits
+from penstock.formats.records import METADATA, REJECTED, REJECTS
 from penstock.formats.tasks import Task
 from penstock.schema import Column, quoted
 

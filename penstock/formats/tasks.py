@@ -8,6 +8,7 @@ import zipimport
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.formats.csv_record import Dialect
@@ -60,13 +61,24 @@ def _decode(task: Task, splits: list[Split], numbers: Iterable[pa.RecordBatch]) 
 
 @cache
 def _quicken() -> None:
-    """Frees tasks of what Spark does before and after each of them.
+    """Frees tasks of what others do beside them.
 
-    It invalidates import caches, for which Python reads the index of every archive on its path anew, and it
-    collects garbage, for which Python visits every object of the modules that are loaded.
+    Spark invalidates import caches before each task, for which Python reads the index of every archive on
+    its path anew, and collects garbage after each, for which Python visits every object of the modules that
+    are loaded. Arrow, asked for its first array, loads all of pandas if it is there, to see whether it was
+    given some of it; what does need pandas later still finds it. And its own memory pool keeps what chunks
+    no longer need.
     """
+    import pyarrow as pa
+
     import penstock.formats.batches  # noqa: F401
 
+    pa.set_memory_pool(pa.system_memory_pool())
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_NoPandas)
     for finder in sys.path_importer_cache.values():
         if isinstance(finder, zipimport.zipimporter):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign]
@@ -75,3 +87,12 @@ def _quicken() -> None:
 
 def _nothing() -> None:
     pass
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that there is no pandas."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)

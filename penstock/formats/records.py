@@ -1,0 +1,36 @@
+"""Bad records: what they are called, and how a worker tells the driver of one. Light to import."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+REJECTED = "_rejected"
+METADATA = "_metadata"
+REJECTS = "payload STRING, error STRING, file STRING, line BIGINT"
+"""What `rejects` gives."""
+PAYLOAD_LIMIT = 1000
+"""Characters of a bad record that an error shows."""
+
+MARKER = "PENSTOCK-BAD-RECORD "
+
+
+class BadRecord(Exception):
+    """A record that cannot be read; raised on a worker, and found again by `bad_record`."""
+
+    def __init__(self, payload: str | None, error: str, file: str | None, line: int | None) -> None:
+        cut = payload[:PAYLOAD_LIMIT] if payload is not None else None
+        record = {"payload": cut, "error": error, "file": file, "line": line}
+        super().__init__(MARKER + json.dumps(record))
+
+
+def bad_record(message: str) -> dict[str, Any] | None:
+    """The bad record (payload, error, file, line) that a failure of Spark tells of, if it does."""
+    _, found, rest = message.partition(MARKER)
+    if not found:
+        return None
+    try:
+        record = json.JSONDecoder().raw_decode(rest)[0]
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
