@@ -48,7 +48,8 @@ def test_none_where_a_name_may_mean_something_else(source: str) -> None:
 
 def test_each_relation_has_the_conditions_of_its_own_select() -> None:
     (statement,) = parse(
-        "SELECT * FROM (SELECT * FROM 'a.csv' WHERE a > 1) WHERE a < 9 UNION SELECT * FROM 'b.csv' WHERE b = 2"
+        "SELECT * FROM (SELECT * FROM 'a.csv' WHERE a > 1) WHERE a < 9"
+        " UNION SELECT * FROM 'b.csv' WHERE b = 2"
     )
     assert isinstance(statement, Select)
     assert [r.filters for r in statement.query.relations] == [(("a", ">", 1),), (("b", "=", 2),)]
