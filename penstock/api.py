@@ -152,6 +152,7 @@ class Session:
 
     def run_each(self, checked: Checked, *, name: str | None = None, dry: bool = False) -> Iterator[Outcome]:
         """Runs checked plans one by one; `dry` opens sources and checks targets, but moves no row."""
+        # Invariant 5: only what `check` has bound as a whole comes here.
         names = _names(checked, name)
         for plan in checked.plans:
             match plan:

@@ -141,6 +141,7 @@ def split(settings: Iterable[Setting], *models: type[Options]) -> tuple[list[Set
 
 def refuse_unknown(settings: Iterable[Setting], owner: str, *models: type[Options]) -> None:
     """Raises for the first setting, with the nearest known key as a hint."""
+    # Invariant 7
     for setting in settings:
         raise OptionError(
             "unknown-option",

@@ -63,6 +63,7 @@ def deliver(frame: DataFrame, delivery: Delivery) -> None:
     aside = join(target.root, f".penstock-{delivery.label}")
     made = _first_missing(storage, target.root)
     placed: list[str] = []
+    # Invariant 2
     try:
         storage.delete(aside)
         _stage(frame, delivery, aside)
@@ -155,6 +156,7 @@ def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
 
     By the batch's time, a path means one folder; by the rows' times, all that it could have written.
     """
+    # Invariant 3
     own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}(\..*)?")
     for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
         if delivery.mode == "overwrite" or own.fullmatch(path.rpartition("/")[2]):

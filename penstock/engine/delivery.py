@@ -33,6 +33,7 @@ class Delivered:
 
 def check_targets(spark: SparkSession, sinks: Sequence[Write]) -> None:
     """Stops before reading when a target holds rows and the statement does not say what to do with them."""
+    # Invariant 4
     for sink in sinks:
         if not (sink.connector.capabilities.append or sink.connector.capabilities.overwrite):
             continue
@@ -63,6 +64,7 @@ def deliver(
             batch = Batch(id, f"{position}-{sink.connector.name}", number, now, sink.format)
             _write(frame, sink, batch)
         counts = [(scan, observed(spark, watch)) for scan, watch in built.rejected]
+        # Invariant 1: what was rejected is kept before the batch counts as delivered.
         letters = [
             _dead_letters(spark, scan, Batch(id, f"dead_letters-{position}", number, now), state)
             for position, (scan, n) in enumerate(counts)

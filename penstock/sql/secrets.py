@@ -21,6 +21,7 @@ def replace_secrets(statement: Statement, instead: Callable[[str, str], str]) ->
     Secrets are the values of options whose names say so, and the passwords inside URIs. A reference
     such as `${env:NAME}` is none.
     """
+    # Invariant 8
     spans: list[tuple[int, int, str]] = []
     tokens = tokenize(statement.text)
     for setting in _settings(statement):

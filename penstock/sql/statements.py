@@ -65,6 +65,7 @@ class Query:
 
     def spark_sql(self, views: Sequence[str]) -> str:
         """The text for Spark: each relation replaced by the view of the same position in `views`."""
+        # Invariant 6
         pieces, position = [], 0
         for edit in self._edits(views):
             pieces += [self.text[position : edit.start], edit.text]
