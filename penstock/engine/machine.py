@@ -43,8 +43,9 @@ def heap() -> str:
 def jvm_flags(master: str, memory: str | None = None, *, short: bool = False) -> tuple[str, ...]:
     """Measured in docs/decisions/0001-starting-spark.md."""
     flags = [f"-Xmx{memory or heap()}", "-XX:MetaspaceSize=256m", "-XX:-UsePerfData"]
+    flags += ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
     # The heap begins small and stays close to what is in use: the memory that Python workers need instead.
-    flags += ["-Xms64m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=25"]
+    flags += ["-Xms64m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=25", "-XX:NewRatio=1"]
     if cores(master) <= 2:
         flags.append("-XX:+UseSerialGC")
     if short:

@@ -34,6 +34,9 @@ MEANING = {
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 
+_LONGEST_SOCKET_FOLDER = 60
+"""A path of a socket has at most 103 bytes, and Spark's names have 42."""
+
 # Variables and settings that only spark-submit understands.
 _SUBMIT_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_HOME",
                      "SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR")  # fmt: skip
@@ -217,8 +220,14 @@ def local_session(master: str, settings: Mapping[str, str], app_name: str) -> Sp
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(cores(master)),
-        "spark.sql.warehouse.dir": _warehouse(),
+        "spark.sql.warehouse.dir": _folder("warehouse"),
+        "spark.python.daemon.module": "penstock.engine.daemon",
     }
+    sockets = _folder("sockets")
+    if len(sockets) <= _LONGEST_SOCKET_FOLDER:
+        # Over TCP each task waits 40 ms for an answer that the other side holds back.
+        defaults["spark.python.unix.domain.socket.enabled"] = "true"
+        defaults["spark.python.unix.domain.socket.dir"] = sockets
     return _build(master, {**defaults, **settings}, app_name)
 
 
@@ -263,8 +272,8 @@ def _silence() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _warehouse() -> str:
-    """A folder for Spark's own tables, which nobody keeps; else Spark makes one in the current folder."""
-    folder = tempfile.mkdtemp(prefix="penstock-warehouse-")
+def _folder(name: str) -> str:
+    """A folder for what nobody keeps, that Spark would put into the current folder or leave behind."""
+    folder = tempfile.mkdtemp(prefix=f"penstock-{name}-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -111,15 +111,16 @@ def _odd_bytes(texts: pa.StringArray, allowed: np.ndarray) -> Mask | None:
 def _not_json(texts: pa.StringArray) -> Mask | None:
     """Numbers that others take and JSON does not: `007`, `.5`, `1.`, `+1`; None when there are none."""
     data, starts = spans(texts)
-    if not len(data):
-        return None
     used = data[starts[0] : starts[-1]]
+    if not len(used):
+        return None
     if not _all_between(used, "-", "9"):
         rows = np.arange(len(texts))
     else:
-        end = len(data) - 1
-        plain = _NOT_ZERO[data[np.minimum(starts[:-1], end)]] & _DIGIT[data[np.minimum(starts[1:] - 1, end)]]
-        rows = np.flatnonzero(~plain)
+        # Plain ones begin with a digit, not zero, and end with one. Behind the last text stands a zero.
+        ends = np.append(data[starts[0] : starts[-1]], np.uint8(ord("0")))
+        first, last = ends[starts[:-1] - starts[0]], ends[starts[1:] - 1 - starts[0]]
+        rows = np.flatnonzero((first <= ord("0")) | (last < ord("0")))
     if not len(rows):
         return None
     some = texts.take(pa.array(rows)) if len(rows) < len(texts) else texts

@@ -1,4 +1,4 @@
-"""Chunks of JSON Lines -> rows: by template, else by DuckDB, and what they leave by the reference."""
+"""Chunks of JSON Lines -> rows: by their shapes, else by DuckDB, and what they leave by the reference."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.formats.decoding import Bad, Decoded, line_starts, table_of, with_newlines
+from penstock.formats.decoding import Bad, Decoded, table_of, with_newlines
 from penstock.formats.json_extract import Extractor
 from penstock.formats.json_line import decode_line
-from penstock.formats.json_template import Template
+from penstock.formats.json_shapes import Lines, Shapes
 from penstock.formats.kinds import Field, Mismatch, build
 
 _FEW = 50
@@ -23,26 +23,16 @@ class JsonRows:
     def __init__(self, fields: Sequence[Field], zone: str) -> None:
         self._fields = fields
         self._zone = zone
-        self._template: Template | None = Template(fields, zone)
+        self._shapes = Shapes(fields, zone)
         self._extractor = Extractor(fields, zone)
 
     def decode(self, data: bytes, detail: Any = None) -> Decoded:
-        data = with_newlines(data)
+        lines = Lines(with_newlines(data))
         decoded = Decoded()
-        shaped = self._template.decode(data) if self._template else None
-        if shaped is None:
-            # A file without a shape at its start is not asked again.
-            self._template = None
-            starts = line_starts(data)
-            left = np.arange(len(starts) - 1)
-        else:
-            table, numbers, left = shaped
-            if table.num_rows:
-                decoded.parts.append((table, numbers))
-            starts = line_starts(data) if len(left) else np.empty(0, np.int64)
+        left = self._shapes.decode(lines, decoded)
         if len(left) > _FEW:
-            left = self._extract(data, starts, left, decoded)
-        self._exactly(data, starts, left, decoded)
+            left = self._extract(lines.data, lines.starts, left, decoded)
+        self._exactly(lines.data, lines.starts, left, decoded)
         return decoded
 
     def _extract(self, data: bytes, starts: np.ndarray, lines: np.ndarray, decoded: Decoded) -> np.ndarray:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-SPLIT_SIZE = 64 << 20
-CHUNK_SIZE = 4 << 20
+SPLIT_SIZE = 128 << 20
+CHUNK_SIZE = 1 << 20
 _SMALLEST_SPLIT = 1 << 20
 _RECORD_LIMIT = 64 << 20
 """A record in quotes that is longer than this is cut, lest a stray quote take all memory."""
@@ -62,13 +62,14 @@ def plan_splits(
     whole: bool = False,
     inspect: Callable[[Path], tuple[int, Any]] = lambda _: (0, None),
 ) -> list[Split]:
-    """Cuts files into splits of `SPLIT_SIZE`, smaller when there are too few for the cores.
+    """Cuts files into splits of at most about `SPLIT_SIZE`, as many for each core.
 
     `inspect` tells where the data of a file begins, and what its decoder must know.
     """
     stats = [(file, file.stat()) for file in files]
     total = sum(stat.st_size for _, stat in stats)
-    size = max(_SMALLEST_SPLIT, min(SPLIT_SIZE, -(-total // max(1, cores))))
+    rounds = max(1, -(-total // (SPLIT_SIZE * cores)))
+    size = max(_SMALLEST_SPLIT, -(-total // (rounds * cores)))
     splits = []
     for file, stat in stats:
         begin, detail = inspect(file)

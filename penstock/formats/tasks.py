@@ -50,7 +50,7 @@ class Task:
 
 
 def _decode(task: Task, splits: list[Split], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _quicken()
+    preload()
     from penstock.formats.batches import Decoding
 
     decoding = Decoding(task)
@@ -60,7 +60,7 @@ def _decode(task: Task, splits: list[Split], numbers: Iterable[pa.RecordBatch]) 
 
 
 @cache
-def _quicken() -> None:
+def preload() -> None:
     """Frees tasks of what others do beside them.
 
     Spark invalidates import caches before each task, for which Python reads the index of every archive on
@@ -71,7 +71,9 @@ def _quicken() -> None:
     """
     import pyarrow as pa
 
-    import penstock.formats.batches  # noqa: F401
+    import penstock.formats.batches
+    import penstock.formats.csv_rows
+    import penstock.formats.json_rows  # noqa: F401
 
     pa.set_memory_pool(pa.system_memory_pool())
     sys.meta_path.insert(0, _NoPandas)
