@@ -25,6 +25,8 @@ from benchmarks.jobs.by_penstock import statements
 from benchmarks.measure import ROOT, Measured, Warm, cold
 
 RESULTS = Path(__file__).parent / "results"
+WARM_UP = 4
+"""Rounds before those that count: by then the JVM has compiled what it will."""
 SYSTEMS = ("penstock", "pyspark", "duckdb")
 Run = Callable[[str, str, str], Measured]
 
@@ -130,7 +132,7 @@ def main() -> None:
     if chosen.only != "cold":
         servers = {system: Warm(f"by_{system}.py") for system in SYSTEMS}
         for kind, source in files.items():
-            pairs({s: server.run for s, server in servers.items()}, kind, source, 2)  # warms up
+            pairs({s: server.run for s, server in servers.items()}, kind, source, WARM_UP)
             results[f"{kind} warm"] = summary(
                 pairs({s: server.run for s, server in servers.items()}, kind, source, chosen.pairs)
             )

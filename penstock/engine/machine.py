@@ -45,7 +45,7 @@ def jvm_flags(master: str, memory: str | None = None, *, short: bool = False) ->
     flags = [f"-Xmx{memory or heap()}", "-XX:MetaspaceSize=256m", "-XX:-UsePerfData"]
     flags += ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
     # The heap begins small and stays close to what is in use: the memory that Python workers need instead.
-    flags += ["-Xms64m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=25", "-XX:NewRatio=1"]
+    flags += ["-Xms64m", "-XX:MinHeapFreeRatio=30", "-XX:MaxHeapFreeRatio=45", "-XX:NewRatio=1"]
     if cores(master) <= 2:
         flags.append("-XX:+UseSerialGC")
     if short:

@@ -19,6 +19,7 @@ from penstock.engine import archive
 from penstock.engine.gateway import LOG_SETTINGS, Launch, Starting, environment, spark_home
 from penstock.engine.jars import fetch
 from penstock.engine.java import find_java
+from penstock.engine.later import load_later
 from penstock.engine.machine import cores, jvm_flags
 from penstock.errors import SetupError
 
@@ -84,6 +85,7 @@ def open_session(
         if existing is not None:
             return _within(existing, settings, jars)
         find_java()
+        load_later("pandas")
         if _direct(master, settings):
             session = _open_direct(master, settings, jars, app_name, short)
         else:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 SPLIT_SIZE = 128 << 20
-CHUNK_SIZE = 1 << 20
+CHUNK_SIZE = 2 << 20
 _SMALLEST_SPLIT = 1 << 20
 _RECORD_LIMIT = 64 << 20
 """A record in quotes that is longer than this is cut, lest a stray quote take all memory."""

@@ -11,7 +11,7 @@ from penstock.formats.frames import METADATA_TYPES, spark_ddl
 from penstock.formats.lines import Split, plan_splits
 from penstock.formats.records import METADATA, REJECTED, REJECTS
 from penstock.formats.tasks import Task
-from penstock.schema import Column, quoted
+from penstock.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,6 +89,4 @@ def _run(spark: SparkSession, task: Task, splits: list[Split], schema: str) -> D
     else:
         numbers = spark.range(0, len(splits), 1, len(splits))
         frame = numbers.mapInArrow(task.over(splits), schema)
-    if task.mode == "fail":
-        return frame.select(*(quoted(name) for name in frame.columns if name != REJECTED))
-    return frame
+    return frame.drop(REJECTED) if task.mode == "fail" and task.marks else frame

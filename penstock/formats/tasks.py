@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import zipimport
@@ -17,6 +18,9 @@ from penstock.schema import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT = 32 << 20
 
 Batches = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
@@ -67,7 +71,7 @@ def preload() -> None:
     its path anew, and collects garbage after each, for which Python visits every object of the modules that
     are loaded. Arrow, asked for its first array, loads all of pandas if it is there, to see whether it was
     given some of it; what does need pandas later still finds it. And its own memory pool keeps what chunks
-    no longer need.
+    no longer need, while the system's gives back after each array what the next one asks for.
     """
     import pyarrow as pa
 
@@ -76,6 +80,7 @@ def preload() -> None:
     import penstock.formats.json_rows  # noqa: F401
 
     pa.set_memory_pool(pa.system_memory_pool())
+    _keep_memory()
     sys.meta_path.insert(0, _NoPandas)
     try:
         pa.array([])
@@ -85,6 +90,15 @@ def preload() -> None:
         if isinstance(finder, zipimport.zipimporter):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign]
     gc.freeze()
+
+
+def _keep_memory() -> None:
+    """Tells the C library, where it can be told, to keep some of what was freed for the next chunk."""
+    if sys.platform == "linux":
+        tell = getattr(ctypes.CDLL(None), "mallopt", None)
+        if tell is not None:
+            tell(_M_TRIM_THRESHOLD, _KEPT)
+            tell(_M_MMAP_THRESHOLD, _KEPT)
 
 
 def _nothing() -> None:
