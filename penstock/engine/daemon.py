@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark import daemon
 
-from penstock.formats import tasks
+from penstock.formats.lines import tasks
 
 _work = daemon.worker_main
 

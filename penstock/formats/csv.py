@@ -16,9 +16,9 @@ from pydantic import Field, field_validator
 
 from penstock.errors import DataError, did_you_mean
 from penstock.formats.base import Format
-from penstock.formats.csv_record import Dialect
 from penstock.formats.frames import broken_rule, file_path, finished, numbered, spark_ddl, under_base, wanted
 from penstock.formats.json import patterns
+from penstock.formats.lines.csv_record import Dialect
 from penstock.formats.text import TEXT_SUFFIX, TextCompression
 from penstock.options import Options
 from penstock.schema import Column, is_flat
@@ -119,7 +119,7 @@ class Csv(Format):
         used = wanted(columns, request)
         files = self._fast(spark, paths, columns, request)
         if files is not None:
-            from penstock.formats.local import read_local
+            from penstock.formats.lines.local import read_local
 
             return read_local(
                 spark,
@@ -140,7 +140,7 @@ class Csv(Format):
         used = request.prune(columns)
         files = self._fast(spark, paths, columns, request)
         if files is not None:
-            from penstock.formats.local import local_rejects
+            from penstock.formats.lines.local import local_rejects
 
             return local_rejects(
                 spark,
@@ -174,7 +174,7 @@ class Csv(Format):
         inside, chosen = [c.name for c in columns], [c.name for c in used]
         if not self.options.header:
             return 0, [len(inside), [inside.index(name) for name in chosen]]
-        from penstock.formats.csv_header import read_header
+        from penstock.formats.lines.csv_header import read_header
 
         names, begin = read_header(file, self._dialect, self.options.encoding)
         if not names:

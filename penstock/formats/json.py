@@ -95,7 +95,7 @@ class Json(Format):
         used = wanted(columns, request)
         files = self._fast(spark, paths, used, request)
         if files is not None:
-            from penstock.formats.local import read_local
+            from penstock.formats.lines.local import read_local
 
             return read_local(spark, files, used, request)
         if request.on_error == "fail":
@@ -112,7 +112,7 @@ class Json(Format):
         used = request.prune(columns)
         files = self._fast(spark, paths, used, request)
         if files is not None:
-            from penstock.formats.local import local_rejects
+            from penstock.formats.lines.local import local_rejects
 
             return local_rejects(spark, files, used)
         rule = broken_rule(used)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.formats.lines import FOREIGN
+from penstock.formats.lines.splits import FOREIGN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.errors import DataError
-from penstock.formats.csv_record import Dialect, Value, skipped, split_record
 from penstock.formats.frames import columns_of, nothing_to_infer
-from penstock.formats.kinds import Mismatch
-from penstock.formats.lines import sample
+from penstock.formats.lines.csv_record import Dialect, Value, skipped, split_record
+from penstock.formats.lines.kinds import Mismatch
+from penstock.formats.lines.splits import sample
 from penstock.formats.paths import local_files
 from penstock.schema import Column
 

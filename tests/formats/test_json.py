@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import DataError
-from penstock.formats import lines
 from penstock.formats.base import bad_record
+from penstock.formats.lines import splits
 from tests.formats.dirty import JSON_COLUMNS, json_lines
 from tests.formats.reading import columns, is_fast, reader, rejects, request, rows, writer
 
@@ -90,7 +90,7 @@ def test_a_bad_record_fails_with_its_place(spark: SparkSession, tmp_path: Path) 
 def test_line_numbers_over_splits(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_SMALLEST_SPLIT", 1000)
+    monkeypatch.setattr(splits, "_SMALLEST_SPLIT", 1000)
     path = tmp_path / "x.jsonl"
     path.write_text("".join(f'{{"a": {i if i % 100 else "x"}}}\n' for i in range(1, 1001)))
     found = rejects(spark, reader("json"), path, ABC)

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.bulk import Mask, decide, either, not_json_number, truth
-from penstock.formats.decoding import Decoded, is_utf8, table_of
-from penstock.formats.json_line import Member, members_of
-from penstock.formats.kinds import Field
+from penstock.formats.lines.bulk import Mask, decide, either, not_json_number, truth
+from penstock.formats.lines.decoding import Decoded, is_utf8, table_of
+from penstock.formats.lines.json_line import Member, members_of
+from penstock.formats.lines.kinds import Field
 
 _QUOTE, _NEWLINE, _BACKSLASH = 34, 10, 92
 _FIRST_PRINTABLE = 32

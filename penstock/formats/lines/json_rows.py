@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.formats.decoding import Bad, Decoded, table_of, with_newlines
-from penstock.formats.json_extract import Extractor
-from penstock.formats.json_line import decode_line
-from penstock.formats.json_shapes import Lines, Shapes
-from penstock.formats.kinds import Field, Mismatch, build
+from penstock.formats.lines.decoding import Bad, Decoded, table_of, with_newlines
+from penstock.formats.lines.json_extract import Extractor
+from penstock.formats.lines.json_line import decode_line
+from penstock.formats.lines.json_shapes import Lines, Shapes
+from penstock.formats.lines.kinds import Field, Mismatch, build
 
 _FEW = 50
 """Lines that the reference decodes before DuckDB has begun."""

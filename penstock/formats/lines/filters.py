@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.kinds import Field
+from penstock.formats.lines.kinds import Field
 
 Test = Callable[[Any], Any]
 _COMPARISONS: dict[str, Callable[..., Any]] = {

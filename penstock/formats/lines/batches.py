@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.decoding import Bad, Decoded
-from penstock.formats.filters import Filters
-from penstock.formats.kinds import Field
-from penstock.formats.lines import DAMAGED, Chunk, Split, chunks
+from penstock.formats.lines.decoding import Bad, Decoded
+from penstock.formats.lines.filters import Filters
+from penstock.formats.lines.kinds import Field
+from penstock.formats.lines.splits import DAMAGED, Chunk, Split, chunks
 from penstock.formats.records import METADATA, REJECTED, BadRecord
 
 if TYPE_CHECKING:
-    from penstock.formats.tasks import Task
+    from penstock.formats.lines.tasks import Task
 
 _REJECTS = pa.schema(
     [("payload", pa.string()), ("error", pa.string()), ("file", pa.string()), ("line", pa.int64())]
@@ -104,10 +104,10 @@ def _until_damaged(items: Iterator[Chunk]) -> Iterator[Chunk | Bad]:
 
 def _decoder(task: Task, fields: list[Field]) -> Any:
     if task.dialect is None:
-        from penstock.formats.json_rows import JsonRows
+        from penstock.formats.lines.json_rows import JsonRows
 
         return JsonRows(fields, task.zone)
-    from penstock.formats.csv_rows import CsvRows
+    from penstock.formats.lines.csv_rows import CsvRows
 
     return CsvRows(fields, task.zone, task.dialect)
 

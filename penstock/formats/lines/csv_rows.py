@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from penstock.formats.bulk import Mask, decide, truth
-from penstock.formats.csv_record import Dialect, Layout, Value, decode_record, decode_value, skipped
-from penstock.formats.decoding import Bad, Decoded, is_utf8, line_starts, table_of, with_newlines
-from penstock.formats.kinds import Field, Mismatch, build
+from penstock.formats.lines.bulk import Mask, decide, truth
+from penstock.formats.lines.csv_record import Dialect, Layout, Value, decode_record, decode_value, skipped
+from penstock.formats.lines.decoding import Bad, Decoded, is_utf8, line_starts, table_of, with_newlines
+from penstock.formats.lines.kinds import Field, Mismatch, build
 
 _BLANK = np.zeros(256, bool)
 _BLANK[:33] = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.formats.kinds import Field, Mismatch, from_text
+from penstock.formats.lines.kinds import Field, Mismatch, from_text
 
 _BLANK = "".join(map(chr, range(33)))
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats.csv_record import Dialect, Layout, Value, decode_record, skipped, split_record
-from penstock.formats.csv_rows import CsvRows
-from penstock.formats.kinds import Field, Mismatch, build
+from penstock.formats.lines.csv_record import Dialect, Layout, Value, decode_record, skipped, split_record
+from penstock.formats.lines.csv_rows import CsvRows
+from penstock.formats.lines.kinds import Field, Mismatch, build
 from penstock.schema import Column
 from tests.formats.dirty import CSV_COLUMNS, csv_lines
-from tests.formats.test_json_rows import Result, plain
+from tests.formats.lines.test_json_rows import Result, plain
 
 FIELDS = [Field.of(Column(*column.split(" ", 1))) for column in CSV_COLUMNS.split(", ")]
 WIDTH = len(FIELDS)

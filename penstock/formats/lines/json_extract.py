@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.bulk import Mask, decide, either, truth
-from penstock.formats.decoding import lines_of, table_of
-from penstock.formats.json_oddities import odd_lines
-from penstock.formats.kinds import BITS, Field
+from penstock.formats.lines.bulk import Mask, decide, either, truth
+from penstock.formats.lines.decoding import lines_of, table_of
+from penstock.formats.lines.json_oddities import odd_lines
+from penstock.formats.lines.kinds import BITS, Field
 
 _SINGLE_KEYS = """
     SELECT len(keys) = len(list_distinct(keys))

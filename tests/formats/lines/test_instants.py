@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats.instants import parse_date, parse_timestamp
+from penstock.formats.lines.instants import parse_date, parse_timestamp
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from penstock.formats.instants import parse_date, parse_timestamp
+from penstock.formats.lines.instants import parse_date, parse_timestamp
 from penstock.schema import Column
 
 if TYPE_CHECKING:

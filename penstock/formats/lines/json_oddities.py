@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.bulk import Mask
-from penstock.formats.decoding import is_utf8
+from penstock.formats.lines.bulk import Mask
+from penstock.formats.lines.decoding import is_utf8
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

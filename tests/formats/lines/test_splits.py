@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import lines
-from penstock.formats.lines import Split, chunks, count_lines, plan_splits
+from penstock.formats.lines import splits
+from penstock.formats.lines.splits import Split, chunks, count_lines, plan_splits
 
 
 def _plan(path: Path, cores: int = 2, **more: bool) -> list[Split]:
@@ -19,8 +19,8 @@ def _plan(path: Path, cores: int = 2, **more: bool) -> list[Split]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_SMALLEST_SPLIT", 1)
-    monkeypatch.setattr(lines, "CHUNK_SIZE", 7)
+    monkeypatch.setattr(splits, "_SMALLEST_SPLIT", 1)
+    monkeypatch.setattr(splits, "CHUNK_SIZE", 7)
 
 
 @settings(deadline=None)
@@ -36,8 +36,8 @@ def test_splits_hold_each_line_once(
     data = b"\n".join(texts) + (b"\n" if ended else b"")
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_SMALLEST_SPLIT", 1)
-        patch.setattr(lines, "CHUNK_SIZE", 7)
+        patch.setattr(splits, "_SMALLEST_SPLIT", 1)
+        patch.setattr(splits, "CHUNK_SIZE", 7)
         found = [chunk for split in _plan(path, cores) for chunk in chunks(split)]
         assert b"".join(chunk.data for chunk in found) == data.removeprefix(b"\xef\xbb\xbf")
         before = 0

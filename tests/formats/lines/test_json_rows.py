@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import json_rows
-from penstock.formats.decoding import Decoded
-from penstock.formats.json_line import decode_line
-from penstock.formats.json_rows import JsonRows
-from penstock.formats.json_shapes import Lines, Shapes, shape_of
-from penstock.formats.kinds import Field, Mismatch, build
+from penstock.formats.lines import json_rows
+from penstock.formats.lines.decoding import Decoded
+from penstock.formats.lines.json_line import decode_line
+from penstock.formats.lines.json_rows import JsonRows
+from penstock.formats.lines.json_shapes import Lines, Shapes, shape_of
+from penstock.formats.lines.kinds import Field, Mismatch, build
 from penstock.schema import Column
 from tests.formats.dirty import JSON_COLUMNS, json_lines
 

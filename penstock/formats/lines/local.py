@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.formats.csv_record import Dialect
 from penstock.formats.frames import METADATA_TYPES, spark_ddl
-from penstock.formats.lines import Split, plan_splits
+from penstock.formats.lines.csv_record import Dialect
+from penstock.formats.lines.splits import Split, plan_splits
+from penstock.formats.lines.tasks import Task
 from penstock.formats.records import METADATA, REJECTED, REJECTS
-from penstock.formats.tasks import Task
 from penstock.schema import Column
 
 if TYPE_CHECKING:

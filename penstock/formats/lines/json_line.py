@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from penstock.formats.kinds import Field, Mismatch, from_json
+from penstock.formats.lines.kinds import Field, Mismatch, from_json
 
 _SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(strict=True).scan_once  # type: ignore[attr-defined]
 _BLANK = " \t\r\n"

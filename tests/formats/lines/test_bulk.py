@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import bulk
-from penstock.formats.bulk import decide, not_json_number
-from penstock.formats.kinds import Field, Mismatch, build, from_json, from_text, kind_of
+from penstock.formats.lines import bulk
+from penstock.formats.lines.bulk import decide, not_json_number
+from penstock.formats.lines.kinds import Field, Mismatch, build, from_json, from_text, kind_of
 from penstock.schema import Column
 
 _TYPES = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.kinds import Field
+from penstock.formats.lines.kinds import Field
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import cache
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.formats.csv_record import Dialect
-from penstock.formats.lines import Split
+from penstock.formats.lines.csv_record import Dialect
+from penstock.formats.lines.splits import Split
 from penstock.schema import Column
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Task:
 
 def _decode(task: Task, splits: list[Split], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     preload()
-    from penstock.formats.batches import Decoding
+    from penstock.formats.lines.batches import Decoding
 
     decoding = Decoding(task)
     for batch in numbers:
@@ -75,9 +75,9 @@ def preload() -> None:
     """
     import pyarrow as pa
 
-    import penstock.formats.batches
-    import penstock.formats.csv_rows
-    import penstock.formats.json_rows  # noqa: F401
+    import penstock.formats.lines.batches
+    import penstock.formats.lines.csv_rows
+    import penstock.formats.lines.json_rows  # noqa: F401
 
     pa.set_memory_pool(pa.system_memory_pool())
     _keep_memory()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.formats.csv_record import Dialect, skipped
-from penstock.formats.lines import DAMAGED, open_stream
+from penstock.formats.lines.csv_record import Dialect, skipped
+from penstock.formats.lines.splits import DAMAGED, open_stream
 from penstock.formats.sampling import header_of
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.kinds import BITS, Kind
+from penstock.formats.lines.kinds import BITS, Kind
 
 Mask = np.ndarray
 """One boolean for each row."""

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.formats.filters import Filters
-from penstock.formats.kinds import Field
+from penstock.formats.lines.filters import Filters
+from penstock.formats.lines.kinds import Field
 from penstock.schema import Column
 
 _FIELDS = [
