@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from random import Random
 
 from hypothesis import strategies as st
+
+EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "2000"))
+"""How many mutations each kind gets; `make fuzz` asks for many more."""
 
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 _CHARACTERS = "'\"`()[]{}<>,;:.=-+*/\\|&!?@#$%^~_ \t\r\n\0aZ09\u00e9\u20ac\ud800\U0001f600\ufeff\u00a0"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.config import load_endpoint, load_project, show
 from penstock.config.tree import parse
 from penstock.errors import PenstockError
+from tests import fuzzing
 
 EXAMPLES = Path(__file__).parent / "examples"
 ODD = """
@@ -80,7 +81,7 @@ def _must_be_ours(path: Path) -> None:
         assert error.at.column >= 1
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=fuzzing.EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutations(CORPUS))
 def test_mutated_files(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.getbasetemp() / "fuzz"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from penstock.errors import PenstockError
 from penstock.sql.parse import parse
-from tests.fuzzing import mutations
+from tests.fuzzing import EXAMPLES, mutations
 from tests.sql.corpus import EVERYTHING
 
 
@@ -19,7 +19,7 @@ def failure(text: str) -> PenstockError | None:
     return None
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(mutations(EVERYTHING))
 def test_nearly_right_texts(text: str) -> None:
     error = failure(text)
