@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.lines.decoding import Bad, Decoded
+from penstock.formats.lines.decoding import Bad, Decoded, with_bad
 from penstock.formats.lines.filters import Filters
 from penstock.formats.lines.kinds import Field
 from penstock.formats.lines.splits import DAMAGED, Chunk, Split, chunks
@@ -59,7 +59,7 @@ class Decoding:
         table, records = decoded.table(self._fields)
         rejected = None
         if decoded.bad:
-            table, rejected = _with_bad(table, records, decoded.bad)
+            table, _, rejected = with_bad(table, records, decoded.bad)
         total = before + table.num_rows
         numbers = np.arange(before + 1, total + 1) if "row_number" in self._task.metadata else None
         return self._finished(table, split, numbers, rejected), total
@@ -128,15 +128,6 @@ def _rejects(bads: list[Bad], split: Split, chunk: Chunk | None) -> pa.RecordBat
         for bad in sorted(bads, key=lambda bad: bad.record)
     ]
     return pa.RecordBatch.from_pylist(rows, _REJECTS)
-
-
-def _with_bad(table: pa.Table, records: np.ndarray, bads: list[Bad]) -> tuple[pa.Table, np.ndarray]:
-    """The rows with one of nulls for each bad record, in the order of records; and which ones these are."""
-    empty = pa.Table.from_arrays(
-        [pa.nulls(len(bads), field.type) for field in table.schema], schema=table.schema
-    )
-    order = np.argsort(np.concatenate((records, np.array([bad.record for bad in bads]))), kind="stable")
-    return pa.concat_tables([table, empty]).take(pa.array(order)), order >= len(records)
 
 
 def _about(split: Split, fields: Sequence[str], numbers: np.ndarray | None, rows: int) -> pa.StructArray:

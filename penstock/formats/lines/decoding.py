@@ -50,6 +50,21 @@ class Decoded:
         return table.take(pa.array(order)), records[order]
 
 
+def with_bad(
+    table: pa.Table, records: np.ndarray, bads: Sequence[Bad]
+) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """The rows with one of nulls for each bad record, in the order of records.
+
+    With the records' numbers, and which rows are bad.
+    """
+    empty = pa.Table.from_arrays(
+        [pa.nulls(len(bads), field.type) for field in table.schema], schema=table.schema
+    )
+    numbers = np.concatenate((records, np.array([bad.record for bad in bads], np.int64)))
+    order = np.argsort(numbers, kind="stable")
+    return pa.concat_tables([table, empty]).take(pa.array(order)), numbers[order], order >= len(records)
+
+
 def schema_of(fields: Sequence[Field]) -> pa.Schema:
     """The Arrow schema of decoded fields. Names are numbers: a field's own may be no good name for Arrow."""
     return pa.schema([(str(i), f.kind.arrow()) for i, f in enumerate(fields)])
