@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -25,6 +25,9 @@ CREATE TABLE IF NOT EXISTS pipelines (
     version INTEGER NOT NULL, owner TEXT NOT NULL, created TEXT NOT NULL,
     state TEXT NOT NULL, batches INTEGER NOT NULL, inputs TEXT NOT NULL, outputs TEXT NOT NULL,
     updated TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS leases (
+    pipeline TEXT PRIMARY KEY, fence INTEGER NOT NULL, holder TEXT NOT NULL, until REAL NOT NULL,
+    stop INTEGER NOT NULL);
 """
 
 
@@ -59,9 +62,24 @@ class PipelineEntry:
     updated: str
 
 
+@dataclass(frozen=True)
+class LeaseEntry:
+    """Who may run a pipeline, and until when."""
+
+    pipeline: str
+    fence: int
+    """Grows with each holder: of two that believe they hold it, the higher one does."""
+    holder: str
+    until: float
+    """Seconds since 1970; 0 when it was given back."""
+    stop: bool
+    """Whether the holder was asked to stop."""
+
+
 class Catalog:
     def __init__(self, path: Path | None = None) -> None:
         """Opens or makes the catalog at `path`; without one it lives in memory."""
+        self.path = path
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,6 +198,38 @@ class Catalog:
                 "UPDATE pipelines SET state = ?, batches = batches + ?, updated = ? WHERE id = ?",
                 ("finished" if delivered else "failed", int(delivered), _now(), id),
             )
+
+    def lease(self, pipeline: str) -> LeaseEntry | None:
+        row = self._db.execute("SELECT * FROM leases WHERE pipeline = ?", (pipeline,)).fetchone()
+        return LeaseEntry(**{**row, "stop": bool(row["stop"])}) if row else None
+
+    def take_lease(
+        self, pipeline: str, holder: str, until: float, is_over: Callable[[LeaseEntry], bool]
+    ) -> LeaseEntry | int:
+        """The new holder's fencing number; or the lease that is in the way, unless it `is_over`."""
+        with self._transaction() as db:
+            old = self.lease(pipeline)
+            if old is not None and not is_over(old):
+                return old
+            fence = old.fence + 1 if old else 1
+            db.execute(
+                "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, 0)", (pipeline, fence, holder, until)
+            )
+        return fence
+
+    def renew_lease(self, pipeline: str, fence: int, until: float) -> LeaseEntry | None:
+        """The lease for longer; None when another holder has it by now."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE leases SET until = ? WHERE pipeline = ? AND fence = ?", (until, pipeline, fence)
+            )
+            lease = self.lease(pipeline)
+        return lease if lease is not None and lease.fence == fence else None
+
+    def ask_to_stop(self, pipeline: str) -> None:
+        """Tells whoever runs a pipeline to end after the batch at hand."""
+        with self._transaction() as db:
+            db.execute("UPDATE leases SET stop = 1 WHERE pipeline = ?", (pipeline,))
 
 
 def _pipeline(row: sqlite3.Row) -> PipelineEntry:
