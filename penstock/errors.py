@@ -44,7 +44,9 @@ class Place:
         line = text[begin : stop if stop >= 0 else len(text)].rstrip("\r")
         column = start - begin + 1
         length = max(1, min((end if end is not None else start + 1) - start, len(line) - column + 1))
-        return cls(source, text.count("\n", 0, start) + 1, column, length, line)
+        # What is half of a character can be told of, but not printed.
+        shown = line.encode("utf-8", "replace").decode()
+        return cls(source, text.count("\n", 0, start) + 1, column, length, shown)
 
 
 class PenstockError(Exception):

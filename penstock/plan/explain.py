@@ -43,7 +43,7 @@ def to_dict(plan: Plan) -> Tree:
         case Listing():
             return {"show": plan.kind}
         case Description():
-            return {"describe": _node(plan.node)}
+            return {"describe": plan.node.label, "as": _node(plan.node)}
         case Assign():
             return {"set": plan.setting.key, "value": redact(plan.setting.key, plan.setting.value)}
         case Explanation():

@@ -44,15 +44,18 @@ class Tokenizer(Spark.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
 # Templates are not SQL.
 del Tokenizer._COMMENTS["{#"]
 
 
 def tokenize(sql: str) -> list[Token]:
     """All tokens of a text; a `->` that reads JSON becomes a HASH_ARROW."""
-    if "\0" in sql:
-        at = sql.index("\0")
-        raise Fault("a NUL byte is not text", at, at + 1, code="bad-character")
+    wrong = _NO_TEXT.search(sql)
+    if wrong is not None:
+        what = "a NUL byte" if wrong[0] == "\0" else "a byte that is no UTF-8, or half of a character,"
+        raise Fault(f"{what} is not text", wrong.start(), wrong.end(), code="bad-character")
     tokenizer = Penstock().tokenizer()
     try:
         tokens = tokenizer.tokenize(sql)

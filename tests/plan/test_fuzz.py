@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from penstock.api import Session
 from penstock.config import find_project
 from penstock.errors import PenstockError
+from penstock.plan import explain
 from tests.fuzzing import EXAMPLES, mutations
-from tests.sql.corpus import EVERYTHING
+from tests.sql.corpus import CASES, EVERYTHING
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +25,33 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 def failure(session: Session, text: str) -> PenstockError | None:
     try:
-        session.check(text)
+        for plan in session.check(text).plans:
+            assert explain.render(plan)
+            assert explain.graph(plan)
+            json.dumps(explain.to_dict(plan))
     except PenstockError as error:
         return error
     return None
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(text=mutations(EVERYTHING))
-def test_nearly_right_texts(session: Session, text: str) -> None:
+def check(session: Session, text: str) -> None:
     error = failure(session, text)
     if error is not None:
         assert error.at is not None, f"{error.code}: {error}"
         assert error.at.line >= 1
-        assert error.render()
+        assert error.render().encode()
     assert [path.name for path in Path(session.state).parent.iterdir()] == ["penstock.yaml"]
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(text=mutations([*EVERYTHING, *CASES]))
+def test_nearly_right_texts(session: Session, text: str) -> None:
+    check(session, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT * FROM \udcff", "SELECT '\ud800'", "DESCRIBE 'file:x.csv'", "EXPLAIN DESCRIBE 'file:x.csv'"],
+)
+def test_texts_that_once_failed(session: Session, text: str) -> None:
+    check(session, text)

@@ -16,3 +16,6 @@ SELECTS = (_TEXTS / "selects.txt").read_text(encoding="utf-8").splitlines()
 """What Spark can do inside a SELECT."""
 
 EVERYTHING = [*SEEDS.values(), *STATEMENTS, *SELECTS]
+
+CASES = [path.read_text(encoding="utf-8") for path in sorted((_TEXTS.parent / "cases").glob("*.sql"))]
+"""Those that are also run."""
