@@ -30,6 +30,8 @@ class Setting:
     key: str
     value: Value
     at: Place | None = None
+    wish: bool = False
+    """Whether a profile makes it, for whoever knows it; others let it be."""
 
 
 class Options(BaseModel):

@@ -38,6 +38,10 @@ class _Entry:
     rank: tuple[int, int]
     """What is nearer wins; in one file what is written wins over what a profile brings."""
 
+    @property
+    def from_profile(self) -> bool:
+        return self.rank[1] > 0
+
 
 class Vocabulary:
     """Takes a section's parts one by one, and keeps for each setting the value that wins."""
@@ -194,7 +198,7 @@ class Vocabulary:
             if group:
                 grouped.setdefault(group, {})[key] = entry.value
             else:
-                settings.append(Setting(key, entry.value, entry.at))
+                settings.append(Setting(key, entry.value, entry.at, wish=entry.from_profile))
         settings += [Setting(group, values, self.groups[group]) for group, values in grouped.items()]
         return tuple(settings)
 

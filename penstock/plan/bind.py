@@ -327,11 +327,13 @@ class Binder:
     ) -> list[Setting]:
         """What stands for an endpoint, weakest first: profiles, its description, its own `WITH`."""
         self._notes += described.notes
-        profiles, own = split(settings, Profiled)
+        profiles, own = split((*described.settings, *settings), Profiled)
         effects = self._effects(profiles, described.connector.name, model, role)
         merged: dict[Any, Setting] = {}
-        for setting in (*effects, *described.settings, *own):
-            merged[path_of(setting.key, model) or setting.key.lower()] = setting
+        for setting in (*effects, *own):
+            known = path_of(setting.key, model)
+            if known or not setting.wish:
+                merged[known or setting.key.lower()] = setting
         return list(merged.values())
 
     def _effects(

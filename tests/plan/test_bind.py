@@ -157,6 +157,56 @@ def test_a_bare_name_is_a_stream_on_the_configured_default(project: Path) -> Non
     assert scan("SELECT * FROM orders").connector.name == "memory"
 
 
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (
+            {
+                "src.yaml": "datasource: {type: files, path: a.csv}\nperformance_profile: balanced\n",
+                "snk.yaml": "datasink: {type: files, path: out/*.csv}\ndelivery_profile: critical\n",
+            },
+            "INSERT INTO b SELECT id FROM a WITH (source_config = 'src.yaml', sink_config = 'snk.yaml')",
+        ),
+        (
+            {
+                "penstock.yaml": "performance_profile: balanced\ndelivery_profile: critical\n",
+                "src.yaml": "datasource: {type: files, path: a.csv}\n",
+                "snk.yaml": "datasink: {type: files, path: out/*.csv}\n",
+            },
+            "INSERT INTO b SELECT id FROM a WITH (source_config = 'src.yaml', sink_config = 'snk.yaml')",
+        ),
+        (
+            {
+                "penstock.yaml": "data_sources:\n"
+                "  a: {type: files, path: a.csv, performance_profile: balanced}\n"
+            },
+            "SELECT id FROM a INTO 'out/*.csv' WITH (delivery_profile = 'critical')",
+        ),
+        ({}, "CREATE SOURCE a WITH (connector = 'files', path = 'a.csv', performance_profile = 'balanced')"),
+    ],
+)
+def test_profiles_leave_alone_what_a_connector_does_not_know(
+    project: Path, files: dict[str, str], text: str
+) -> None:
+    for name, content in files.items():
+        (project / name).write_text(content)
+    assert isinstance(bound(text), Pipeline | Define)
+
+
+def test_a_profile_sets_what_a_connector_knows(project: Path) -> None:
+    (project / "penstock.yaml").write_text("performance_profiles: {small: {batch_size: 10}}\n")
+    (project / "snk.yaml").write_text(
+        "datasink: {type: files, path: out/*.csv}\nperformance_profile: small\n"
+    )
+    for text in (
+        "INSERT INTO b SELECT id FROM 'a.csv' WHERE id > 0 WITH (sink_config = 'snk.yaml')",
+        "SELECT id FROM 'a.csv' INTO 'out/*.csv' WITH (performance_profile = 'small')",
+    ):
+        plan = bound(text)
+        assert isinstance(plan, Pipeline)
+        assert plan.sinks[0].options.batch_size == 10  # type: ignore[attr-defined]
+
+
 def test_a_profile_that_sets_nothing_here_says_so() -> None:
     checked = Session().check("SELECT id FROM 'a.csv' WITH (performance_profile = 'high_throughput')")
     assert checked.notes == ("performance profile 'high_throughput' has no effect on files",)
