@@ -8,6 +8,7 @@ needed() {
     cat <<END
 ${JAVA_HOME:+$JAVA_HOME/bin/}java -version|openjdk-17-jre-headless
 $python -c "import venv, ensurepip"|python3-venv
+mvn -version|maven
 END
 }
 

@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 # Archives of classes that are there are used; none is made in the background of a test run.
 os.environ.setdefault("PENSTOCK_CDS", "read")
 
