@@ -264,6 +264,9 @@ class Connector:
         """The records that `read` rejects: payload, error, file, line. Asked only when there are any."""
         raise InputError("no-rejects", f"{self.name} does not tell which records are bad")
 
+    def check_target(self, spark: SparkSession, sink: Any) -> None:
+        """Raises when the target cannot be made or written. Asked of all sinks before anything is read."""
+
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         """Whether the target has rows already, so that a bounded statement must say what to do."""
         return False

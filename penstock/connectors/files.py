@@ -24,7 +24,7 @@ from penstock.connectors.base import (
     SourceOptions,
     Uri,
 )
-from penstock.connectors.staging import Delivery, deliver
+from penstock.connectors.staging import Delivery, check_writable, deliver
 from penstock.connectors.templates import Target, compression_of
 from penstock.options import Value
 
@@ -114,6 +114,9 @@ class Files(Connector):
 
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         return folders.facts(spark, source.path, recursive=source.recursive)
+
+    def check_target(self, spark: SparkSession, sink: Any) -> None:
+        check_writable(stores.of(spark, sink.target.root), sink.target)
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         target = sink.target

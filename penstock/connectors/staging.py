@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Batch, Format
 from penstock.connectors.storage import Storage, join
 from penstock.connectors.templates import NO_VALUE, Target, uncompressed
-from penstock.errors import DataError, OptionError, did_you_mean
+from penstock.errors import DataError, OptionError, SetupError, did_you_mean
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
@@ -93,6 +94,38 @@ def check_compression(target: Target, suffix: str) -> None:
             f"the path ends in '{ending.rpartition('/')[2]}', but the files' ending is '{suffix}'",
             hint=f"set `compression`, or end the path in '{suffix}'",
         )
+
+
+def check_writable(storage: Storage, target: Target) -> None:
+    """Makes a folder where staging would stand, and removes all that it made."""
+    try:
+        made = _first_missing(storage, target.root)
+        _check_way(storage, target, made)
+        trial = join(target.root, f".penstock-{uuid4().hex}")
+        try:
+            storage.make_folder(trial)
+        finally:
+            _remove_empty(storage, trial, made or trial)
+    except OSError as failure:
+        raise SetupError(
+            "target-not-writable",
+            f"cannot write to {target.root}: {failure.strerror or failure}",
+            hint="write to another folder, or change its permissions",
+        ) from failure
+
+
+def _check_way(storage: Storage, target: Target, made: str | None) -> None:
+    """No file where a folder is to be, and no folder where a file is to be; `made` is not there yet."""
+    root, names = stores.segments(made or target.root)
+    above = root + "/".join(names[:-1] if made else names)
+    there = storage.find(above)
+    if there is not None and not there.is_folder:
+        hint = "write to another folder, or move the file away"
+        raise DataError("file-in-the-way", f"{above} is a file, but the path has it as a folder", hint=hint)
+    file = join(target.root, target.below)
+    if target.single and (there := storage.find(file)) and there.is_folder:
+        hint = f"write '{target.below}/' for files in it, or choose another name"
+        raise DataError("folder-in-the-way", f"{file} is a folder, but the path has it as a file", hint=hint)
 
 
 def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
@@ -173,8 +206,7 @@ def _remove(storage: Storage, files: set[str], root: str) -> None:
 
 def _remove_empty(storage: Storage, folder: str, highest: str) -> None:
     """Deletes an empty folder and those above it that this leaves empty, down from `highest`."""
-    while len(folder) >= len(highest) and not storage.children(folder):
-        storage.delete(folder)
+    while len(folder) >= len(highest) and storage.delete_empty(folder):
         folder = folder.rpartition("/")[0]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?")
 _WILD = re.compile(r"[*?\[]")
+_NOT_THERE = ("FileNotFoundException", "ParentNotDirectoryException")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -53,7 +54,7 @@ class Storage:
         raise NotImplementedError
 
     def make_folder(self, path: str) -> None:
-        """Makes a folder and those above it."""
+        """Makes a folder and those above it; OSError when that cannot be."""
         raise NotImplementedError
 
     def move(self, source: str, target: str) -> None:
@@ -62,6 +63,10 @@ class Storage:
 
     def delete(self, path: str) -> None:
         """Deletes a file, or a folder with all in it; nothing when it is not there."""
+        raise NotImplementedError
+
+    def delete_empty(self, folder: str) -> bool:
+        """Deletes a folder unless something stands in it; whether it is gone."""
         raise NotImplementedError
 
 
@@ -93,6 +98,11 @@ class Local(Storage):
             os.unlink(path)
             self._delete_checksum(path)
 
+    def delete_empty(self, folder: str) -> bool:
+        with suppress(OSError):
+            os.rmdir(folder)
+        return not os.path.lexists(folder)
+
     def _delete_checksum(self, path: str) -> None:
         """Hadoop's file beside a local one; when stale, it makes a good file unreadable."""
         folder, name = os.path.split(path)
@@ -123,9 +133,9 @@ class Hadoop(Storage):
         try:
             return Entry(path, self._fs.getFileStatus(self._path(path)).isDirectory())
         except Py4JJavaError as failure:
-            if failure.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+            if failure.java_exception.getClass().getSimpleName() in _NOT_THERE:
                 return None
-            raise
+            raise _told(failure) from failure
 
     def children(self, folder: str) -> list[Entry]:
         if self.find(folder) is None:
@@ -138,7 +148,14 @@ class Hadoop(Storage):
         return int(self._fs.getFileStatus(self._path(path)).getLen())
 
     def make_folder(self, path: str) -> None:
-        self._fs.mkdirs(self._path(path))
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            made = self._fs.mkdirs(self._path(path))
+        except Py4JJavaError as failure:
+            raise _told(failure) from failure
+        if not made:
+            raise OSError(f"cannot make the folder {path}")
 
     def move(self, source: str, target: str) -> None:
         folder, _, name = target.rpartition("/")
@@ -162,6 +179,19 @@ class Hadoop(Storage):
 
     def delete(self, path: str) -> None:
         self._fs.delete(self._path(path), True)
+
+    def delete_empty(self, folder: str) -> bool:
+        from py4j.protocol import Py4JJavaError
+
+        with suppress(Py4JJavaError):
+            self._fs.delete(self._path(folder), False)
+        return self.find(folder) is None
+
+
+def _told(failure: Any) -> OSError:
+    """What a file system of Hadoop complains of, in its first line."""
+    reason = failure.java_exception
+    return OSError(str(reason.getMessage() or reason.getClass().getSimpleName()).partition("\n")[0])
 
 
 def of(spark: SparkSession, path: str) -> Storage:

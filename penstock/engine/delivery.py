@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -32,7 +33,10 @@ class Delivered:
 
 
 def check_targets(spark: SparkSession, sinks: Sequence[Write]) -> None:
-    """Stops before reading when a target holds rows and the statement does not say what to do with them."""
+    """Stops before reading when a target cannot be written, or holds rows and nothing says what to do."""
+    for sink in sinks:
+        with _placed(sink):
+            sink.connector.check_target(spark, sink.options)
     # Invariant 4
     for sink in sinks:
         if not (sink.connector.capabilities.append or sink.connector.capabilities.overwrite):
@@ -84,8 +88,15 @@ def deliver(
 
 
 def _write(frame: DataFrame, sink: Write, batch: Batch) -> None:
-    try:
+    with _placed(sink):
         sink.connector.write(frame, sink.options, batch)
+
+
+@contextmanager
+def _placed(sink: Write) -> Iterator[None]:
+    """Our errors without a place are placed at the sink."""
+    try:
+        yield
     except PenstockError as failure:
         failure.at = failure.at or sink.at
         raise
@@ -99,7 +110,7 @@ def _explained(spark: SparkSession, pipeline: Pipeline, built: Built, failure: E
                 continue
             first = scan.connector.rejects(spark, scan.options, scan.request).limit(1).collect()
             if first:
-                return failures.rejected(first[0].asDict())
+                return failures.rejected(first[0].asDict(), scan.at)
     return failures.translate(failure, built.queries)
 
 

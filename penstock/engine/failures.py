@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
+from penstock.connectors import storage as stores
 from penstock.errors import DataError, PenstockError, Place, RunError, SetupError, StatementError
 from penstock.formats.base import bad_record
 from penstock.plan.nodes import Scan, Transform
 
 _BAD_FILE = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Not an Avro data file|Malformed ORC|"
-    r"FileFormatException|CannotReadFooter|Could not read footer|AvroRuntimeException|InvalidAvroMagic"
+    r"FileFormatException|CannotReadFooter|Could not read footer|AvroRuntimeException|InvalidAvroMagic|"
+    r"orc\.impl\.ReaderImpl|Unexpected end of input stream|not a gzip file|ZipException"
 )
 _FILE = re.compile(r"(?:file|path|footer for)[:\s]+(\S*?(?:file:/|/)[^\s,;'\"]+)", re.IGNORECASE)
+_CALLED = re.compile(r"^An error occurred while calling \S+\s*:\s*[\w.$]+: ")
+_CONDITION = re.compile(r"^\[([A-Z0-9_]+)(?:\.[\w.]+)?\]\s*")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 
@@ -99,7 +104,7 @@ def translate(failure: Exception, queries: Sequence[Asked] = (), *, name: str = 
     text = str(failure)
     record = bad_record(text)
     if record is not None:
-        return rejected(record)
+        return rejected(record, _scan_place(record.get("file"), queries))
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return SetupError(
             "disk-full", _line(text, "No space left|Disk quota"), hint="free some space and run it again"
@@ -108,17 +113,42 @@ def translate(failure: Exception, queries: Sequence[Asked] = (), *, name: str = 
         return SetupError("permission", _line(text, "Permission denied|AccessControlException"))
     if _BAD_FILE.search(text):
         file = _FILE.search(text)
-        name = file[1].rstrip(".") if file else name
-        return DataError("bad-file", f"{name} is damaged, or not in this format", hint="check `format`")
+        found = re.sub(r"^file:/+", "/", file[1].rstrip(".")) if file else None
+        message = f"{found or name} is damaged, or not in this format"
+        return DataError("bad-file", message, at=_scan_place(found, queries), hint="check `format`")
     if "CAST_INVALID_INPUT" in text or "DIVIDE_BY_ZERO" in text or "ARITHMETIC_OVERFLOW" in text:
         at = _place(failure, queries)
         hint = "try_cast, try_divide and the like give NULL instead"
         return DataError("bad-value", _message(failure), at=at, hint=hint)
-    return RunError(_code(failure, "spark"), _message(failure), at=_place(failure, queries))
+    at = _place(failure, queries)
+    if isinstance(failure, _analysis_exception()):  # found while planning the job: nothing has run
+        at = at or (queries[0].node.query.at if queries else None)
+        return StatementError(_code(failure, "analysis"), _message(failure), at=at)
+    return RunError(_code(failure, "spark"), _message(failure), at=at)
 
 
-def rejected(record: dict[str, Any]) -> DataError:
-    """The error for a record that cannot be read."""
+def _analysis_exception() -> type[Exception]:
+    from pyspark.errors import AnalysisException
+
+    return AnalysisException
+
+
+def _scan_place(file: str | None, queries: Sequence[Asked]) -> Place | None:
+    """Where the statement names the source that a file is of."""
+    scans = {scan.at: scan for asked in queries for scan in asked.node.scans()}
+    if len(scans) > 1:
+        scans = {at: scan for at, scan in scans.items() if file and _reads(scan, file)}
+    return next(iter(scans)) if len(scans) == 1 else None
+
+
+def _reads(scan: Scan, file: str) -> bool:
+    path = getattr(scan.options, "path", None)
+    patterns: Iterable[str] = stores.braces(stores.absolute(path)) if path else ()
+    return any(fnmatchcase(file, one) or fnmatchcase(file, f"{one}/*") for one in patterns)
+
+
+def rejected(record: dict[str, Any], otherwise: Place | None = None) -> DataError:
+    """The error for a record that cannot be read; without a line of its own, it is placed `otherwise`."""
     payload = str(record.get("payload") or "")
     at = (
         Place(record["file"], record["line"], 1, max(1, len(payload)), payload)
@@ -129,7 +159,7 @@ def rejected(record: dict[str, Any]) -> DataError:
     return DataError(
         "bad-record",
         f"bad record{where}: {record['error']}",
-        at=at,
+        at=at or otherwise,
         hint="on_error = 'skip' drops such records and counts them, 'dead_letter' keeps them aside",
     )
 
@@ -141,6 +171,8 @@ def is_malformed(failure: Exception) -> bool:
 
 def _code(failure: Exception, otherwise: str) -> str:
     condition = getattr(failure, "getCondition", lambda: None)()
+    if not condition and (told := _CONDITION.match(_CALLED.sub("", str(failure).strip()))):
+        condition = told[1]
     return condition.split(".")[0].lower().replace("_", "-") if condition else otherwise
 
 
@@ -149,7 +181,7 @@ def _message(failure: Exception) -> str:
     text = str(failure).strip()
     if "Traceback (most recent call last)" in text:  # of a Python worker: its last line tells
         text = next((line for line in reversed(text.splitlines()) if re.match(r"[\w.]+: ", line)), text)
-    text = re.sub(r"^\[[\w.]+\]\s*", "", text)
+    text = _CONDITION.sub("", _CALLED.sub("", text))
     text = re.split(r"\n\s*(?:at |== |JVM stacktrace|;|'\w+ |\+- )", text)[0]
     return _SQL_STATE.sub("", " ".join(re.sub(r"; line \d+ pos \d+;?", "", text).split()))
 

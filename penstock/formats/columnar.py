@@ -8,7 +8,7 @@ from pydantic import Field
 
 from penstock.formats.base import Format
 from penstock.formats.frames import columns_of, finished, nothing_to_infer, spark_ddl, under_base, wanted
-from penstock.formats.whole_files import read_sound, rejects_of_files
+from penstock.formats.whole_files import bad_file, damage, read_sound, rejects_of_files
 from penstock.options import Options
 from penstock.schema import Column
 
@@ -44,6 +44,7 @@ class Columnar(Format):
         return {"mergeSchema": self.options.merge_schema}
 
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import AnalysisException
 
         reader = spark.read.format(self.name).options(**self._discovery())
@@ -52,6 +53,12 @@ class Columnar(Format):
         except AnalysisException as failure:
             if failure.getCondition() == "UNABLE_TO_INFER_SCHEMA":
                 raise nothing_to_infer(paths) from None
+            raise
+        except Py4JJavaError:
+            # What Spark does not put into words of its own, such as ORC's footers, names no file.
+            for path in paths:
+                if reason := damage(spark, self.name, path):
+                    raise bad_file(path, reason) from None
             raise
 
     def read(

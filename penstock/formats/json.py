@@ -23,6 +23,7 @@ from penstock.formats.frames import (
     wanted,
 )
 from penstock.formats.text import TEXT_SUFFIX, TextCompression
+from penstock.formats.whole_files import bad_file
 from penstock.options import Options
 from penstock.schema import Column, is_flat, quoted
 
@@ -80,12 +81,24 @@ class Json(Format):
             reader = spark.read.option("multiLine", True).option("mode", "DROPMALFORMED")
             found = columns_of(reader.json(paths).schema)
             if not found:
+                if damaged := self._damaged(spark, paths):
+                    raise bad_file(damaged, "it is no JSON document of objects")
                 raise nothing_to_infer(paths)
             return found
         from penstock.formats.sampling import json_columns, sample_lines
 
         lines = [line for file in sample_lines(spark, paths) for line in file]
         return json_columns(spark, paths, lines)
+
+    def _damaged(self, spark: SparkSession, paths: list[str]) -> str | None:
+        """The first file that is not one whole document."""
+        from pyspark.sql import functions as f
+
+        own = spark_ddl((Column(_NEVER, "STRING"), Column(_CORRUPT, "STRING")))
+        reader = spark.read.schema(own).option("multiLine", True)
+        frame = reader.option("columnNameOfCorruptRecord", _CORRUPT).json(paths)
+        row = frame.where(_is_corrupt(f.col(_NEVER))).select(file_path()).first()
+        return row[0] if row else None
 
     def read(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any

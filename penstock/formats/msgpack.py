@@ -26,6 +26,7 @@ from penstock.formats.frames import (
     under_base,
 )
 from penstock.formats.paths import local_path
+from penstock.formats.whole_files import bad_file
 from penstock.options import Options
 from penstock.schema import Column, quoted
 
@@ -61,9 +62,7 @@ class MessagePack(Format):
         from pyspark.sql.pandas.types import from_arrow_type
         from pyspark.sql.types import StructType
 
-        rows = [row for row, _ in islice(self._sample(spark, paths), _SAMPLE) if isinstance(row, dict)]
-        if not rows:
-            raise nothing_to_infer(paths)
+        rows = self._sample(spark, paths)
         names = dict.fromkeys(str(key) for row in rows for key in row)
         schema = StructType()
         for name in names:
@@ -78,11 +77,22 @@ class MessagePack(Format):
             schema.add(name, from_arrow_type(pa.string() if pa.types.is_null(found.type) else found.type))
         return columns_of(schema)
 
-    def _sample(self, spark: SparkSession, paths: list[str]) -> Iterator[tuple[Any, str | None]]:
+    def _sample(self, spark: SparkSession, paths: list[str]) -> list[dict[str, Any]]:
+        """The first records; bad ones are left to `read`, unless there are no others."""
+        looked = list(islice(self._looked_at(spark, paths), _SAMPLE))
+        rows = [row for row, _, _ in looked if isinstance(row, dict)]
+        if rows:
+            return rows
+        for _, error, file in looked:
+            if error:
+                raise bad_file(file, error)
+        raise nothing_to_infer(paths)
+
+    def _looked_at(self, spark: SparkSession, paths: list[str]) -> Iterator[tuple[Any, str | None, str]]:
         for path in paths:
             files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
             for row in files.select("content", file_path().alias("file")).toLocalIterator():
-                yield from _records(bytes(row.content), row.file)
+                yield from ((*record, row.file) for record in _records(bytes(row.content), row.file))
 
     def read(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
@@ -175,7 +185,8 @@ def _records(content: bytes, file: str) -> Iterator[tuple[Any, str | None]]:
                 yield None, "the file ends in the middle of a record"
             return
         except (ValueError, msgpack.UnpackException) as failure:
-            yield None, f"not MessagePack from byte {start} on: {failure}"
+            reason = f": {failure}" if str(failure) else ""
+            yield None, f"not MessagePack from byte {start} on{reason}"
             return
         yield record, None if isinstance(record, dict) else f"expected a map, found {type(record).__name__}"
 

@@ -6,15 +6,18 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import DataError
 from penstock.formats.frames import columns_of, nothing_to_infer
 from penstock.formats.lines.csv_record import Dialect, Value, skipped, split_record
 from penstock.formats.lines.kinds import Mismatch
-from penstock.formats.lines.splits import sample
+from penstock.formats.lines.splits import DAMAGED, sample
 from penstock.formats.paths import local_files
+from penstock.formats.whole_files import bad_file
 from penstock.schema import Column
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 RECORDS = 10_000
 """Records that are looked at, over all files."""
+FILES = 20
+"""Files that are looked at."""
 
 
 def sample_lines(
@@ -32,9 +37,31 @@ def sample_lines(
     if files is None:
         frame = spark.read.text(paths).select("value").limit(RECORDS)
         return [[row.value.encode() + b"\n" for row in frame.collect()]]
-    found = [list(_records(chunk.data, quote)) for chunk in sample(files, encoding=encoding, quote=quote)]
+    found = _readable(files, encoding, quote)
     share = max(1, RECORDS // max(1, len(found)))
     return [records[:share] for records in found if records]
+
+
+def _readable(files: Sequence[Path], encoding: str, quote: bytes | None) -> list[list[bytes]]:
+    """The first records of each file; damaged ones are left to reading, unless there are no others."""
+    found: list[list[bytes]] = []
+    damaged: list[DataError] = []
+    for file in files[:FILES]:
+        with _damage_to(damaged, file):
+            found += [list(_records(c.data, quote)) for c in sample([file], encoding=encoding, quote=quote)]
+    if damaged and not any(found):
+        raise damaged[0]
+    return found
+
+
+@contextmanager
+def _damage_to(damaged: list[DataError], file: Path) -> Iterator[None]:
+    try:
+        yield
+    except DAMAGED as failure:
+        if isinstance(failure, OSError) and failure.errno:  # of the machine, not of the content
+            raise
+        damaged.append(bad_file(str(file), str(failure)))
 
 
 def _records(data: bytes, quote: bytes | None) -> Iterator[bytes]:

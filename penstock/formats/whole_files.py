@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock.errors import DataError
 from penstock.formats.base import REJECTED, REJECTS
 from penstock.formats.frames import broken_rows, file_path
 from penstock.formats.paths import local_path
@@ -40,6 +41,11 @@ def rejects_of_files(
     return files.unionByName(broken_rows(load(sound), used))
 
 
+def bad_file(file: str, reason: str) -> DataError:
+    """The error for a file of which nothing can be read."""
+    return DataError("bad-file", f"{file} is damaged: {reason}", hint="get it again, or check `format`")
+
+
 def sift(spark: SparkSession, kind: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
     """The files that open, and those that do not, with the reason."""
     listed = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
@@ -56,6 +62,8 @@ def damage(spark: SparkSession, kind: str, file: str) -> str | None:
         if local is None:
             return _opened_by_spark(spark, kind, file)
         _OPENERS[kind](local)
+    except PermissionError:
+        raise
     except (OSError, ValueError, EOFError) as failure:
         return f"not a whole {kind} file: {' '.join(str(failure).split())[:200]}"
     return None

@@ -1,7 +1,8 @@
-"""Whatever is wrong with the input: a clear error, exit code 2 or 3, and nothing half-written."""
+"""Whatever goes wrong: a clear error, an exit code that tells whose fault it is, nothing half-written."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -26,6 +27,24 @@ def broken_parquet(folder: Path) -> None:
     pq.write_table(pa.table({"id": list(range(1000))}), folder / "in.parquet")
     content = (folder / "in.parquet").read_bytes()
     (folder / "in.parquet").write_bytes(content[: len(content) // 2])
+
+
+def parquet_damaged_inside(folder: Path) -> None:
+    pq.write_table(pa.table({"id": list(range(10_000))}), folder / "in.parquet")
+    content = (folder / "in.parquet").read_bytes()
+    (folder / "in.parquet").write_bytes(content[:100] + b"\x55" * 2000 + content[2100:])
+
+
+def avro_damaged_inside() -> bytes:
+    """A sound header; then a block that does not end in the header's mark."""
+    schema = b'{"type":"record","name":"r","fields":[{"name":"id","type":"long"}]}'
+    size = bytes([len(schema) * 2 % 128 | 128, len(schema) * 2 // 128])
+    return b"Obj\x01\x02\x16avro.schema" + size + schema + b"\x00" + b"m" * 16 + b"\x02\x02\x08" + b"x" * 16
+
+
+def cut_gzip(text: str) -> bytes:
+    content = gzip.compress(text.encode())
+    return content[: len(content) * 2 // 3]
 
 
 def written(name: str, text: str | bytes) -> Callable[[Path], None]:
@@ -84,6 +103,94 @@ MISTAKES = [
         written("in.avro", b"Obj\x01" + b"nothing of an Avro file" * 10),
         f"SELECT * FROM 'in.avro' {INTO}",
         ("error[bad-file]", "in.avro"),
+    ),
+    Mistake(
+        "Parquet damaged inside",
+        parquet_damaged_inside,
+        f"SELECT * FROM 'in.parquet' {INTO}",
+        ("error[bad-file]", "in.parquet is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "Avro damaged inside",
+        written("in.avro", avro_damaged_inside()),
+        f"SELECT a.id FROM 'datagen://x?rows=3' r JOIN 'in.avro' a ON r.id = a.id {INTO}",
+        ("error[bad-file]", "in.avro is damaged", "statement:1:46"),
+    ),
+    Mistake(
+        "malformed ORC",
+        written("in.orc", b"ORCxxxxxxx" * 20),
+        f"SELECT * FROM 'in.orc' {INTO}",
+        ("error[bad-file]", "/in.orc is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "cut CSV without declared columns",
+        written("in.csv.gz", cut_gzip("id,name\n1,a\n2,b\n")),
+        f"SELECT * FROM 'in.csv.gz' {INTO}",
+        ("error[bad-file]", "/in.csv.gz is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "cut JSON without declared columns",
+        written("in.jsonl.gz", cut_gzip('{"id": 1}\n{"id": 2}\n')),
+        f"SELECT * FROM 'in.jsonl.gz' {INTO}",
+        ("error[bad-file]", "/in.jsonl.gz is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "malformed MessagePack",
+        written("in.msgpack", b"\xc1\xff"),
+        f"SELECT * FROM 'in.msgpack' {INTO}",
+        ("error[bad-file]", "/in.msgpack is damaged: not MessagePack from byte 0 on", "statement:1:15"),
+    ),
+    Mistake(
+        "half a JSON document",
+        written("in.json", '[{"a":1},{"a":'),
+        f"SELECT * FROM 'in.json' WITH (multiline = true) {INTO}",
+        ("error[bad-file]", "/in.json is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "half a JSON document with declared columns",
+        written("in.json", '[{"a":1},{"a":'),
+        "CREATE SOURCE s (a INT) WITH (connector = 'files', path = 'in.json', multiline = true); "
+        f"SELECT * FROM s {INTO}",
+        ("error[bad-record]", "/in.json", "statement:1:"),
+    ),
+    Mistake(
+        "a cut JSON document",
+        written("in.json.gz", cut_gzip('[{"a":1},{"a":2},{"a":3}]')),
+        f"SELECT * FROM 'in.json.gz' WITH (multiline = true) {INTO}",
+        ("error[bad-file]", "in.json.gz is damaged", "statement:1:15"),
+    ),
+    Mistake(
+        "a file where the target has a folder",
+        GOOD,
+        "SELECT 1 AS id INTO 'out/*.csv', 'in.csv/x/*.csv'",
+        ("error[file-in-the-way]", "/in.csv is a file", "statement:1:34"),
+    ),
+    Mistake(
+        "a target that cannot be made",
+        GOOD,
+        "SELECT 1 AS id INTO 'out/*.csv', '/proc/nope/*.csv'",
+        ("error[target-not-writable]", "/proc/nope", "statement:1:34", "hint: "),
+        code=3,
+    ),
+    Mistake(
+        "a single file that cannot be made",
+        GOOD,
+        "SELECT 1 AS id INTO '/proc/nope.csv'",
+        ("error[target-not-writable]", "/proc", "statement:1:21"),
+        code=3,
+    ),
+    Mistake(
+        "two columns of one name",
+        GOOD,
+        f"SELECT 1 AS a, 2 AS a {INTO}",
+        ("error[column-already-exists]", "`a`", "statement:1:1"),
+    ),
+    Mistake(
+        "a query that fails in the middle",
+        GOOD,
+        f"SELECT if(id = 15000, raise_error('enough'), id) AS id FROM 'datagen://x?rows=20000' {INTO}",
+        ("error[user-raised-exception]", "enough"),
+        code=1,
     ),
     Mistake(
         "unknown option",
@@ -154,6 +261,20 @@ def test_a_mistake_is_told_and_nothing_is_written(mistake: Mistake, penstock_spa
     left = {file: file.read_bytes() for file in Path().iterdir() if file.is_file()}
     assert left == before
     assert not Path("out").exists()
+
+
+@pytest.mark.spark
+def test_a_damaged_file_among_sound_ones_is_skipped(penstock_spark: Penstock) -> None:
+    Path("in").mkdir()
+    Path("in/1.csv.gz").write_bytes(cut_gzip("id,name\n1,a\n2,b\n"))
+    Path("in/2.csv.gz").write_bytes(gzip.compress(b"id,name\n3,c\n"))
+    statement = "SELECT * FROM 'in/*.csv.gz'{} INTO 'out.csv'"
+    result = penstock_spark("run", "-e", statement.format(""))
+    assert result.code == 2
+    assert "/in/1.csv.gz" in result.err
+    assert not Path("out.csv").exists()
+    assert penstock_spark("run", "-e", statement.format(" WITH (on_error = 'skip')")).code == 0
+    assert Path("out.csv").read_text() == "id,name\n3,c\n"
 
 
 class Twin(Connector):

@@ -201,6 +201,7 @@ def _range(reader: Reader, split: Split, start: Offset, stop: Offset) -> list[Ro
 
 def makes_the_target(spark: SparkSession, subject: Subject) -> None:
     sink = subject.sink(None)
+    subject.connector.check_target(spark, sink)
     assert not subject.connector.holds_rows(spark, sink), "a target that is not there holds rows"
     subject.connector.write(frame_of(spark, known_rows()), sink, subject.batch(0))
     same_rows(subject.stored(), known_rows(), "written to a new target")

@@ -146,6 +146,13 @@ def exercise(store: Storage, root: str) -> None:
     assert [e.name for e in store.children(f"{root}/in")] == ["b", "deep"]
     assert (local / "in" / "b").read_text() == "kept"
     assert not (local / "far").exists()
+    assert not store.delete_empty(f"{root}/in")
+    assert store.delete_empty(f"{root}/in/deep")
+    assert store.delete_empty(f"{root}/in/deep")
+    assert store.find(f"{root}/in/b/below a file") is None
+    with pytest.raises(OSError, match="b"):
+        store.make_folder(f"{root}/in/b/below a file")
+    assert [e.name for e in store.children(f"{root}/in")] == ["b"]
 
 
 def test_local_storage(tmp_path: Path) -> None:
