@@ -114,6 +114,10 @@ class Session:
         self._opened = False
         self._settings: dict[str, str] = {}
         self._catalog: Catalog | None = None
+        if spark is not None:
+            from penstock.engine.session import use_this_python
+
+            use_this_python(spark)
 
     @property
     def state(self) -> Path:
@@ -240,31 +244,34 @@ class Session:
     def _move(self, plan: Pipeline, name: str, checked: Checked, dry: bool) -> Outcome:
         from penstock.engine.build import build
         from penstock.engine.delivery import check_targets, deliver
+        from penstock.engine.leases import Lease
+        from penstock.engine.session import own_processes
 
         spark = self._fresh(checked)
-        check_targets(spark, plan.sinks)
+        letters = [scan.dead_letter for scan in plan.root.scans() if scan.dead_letter is not None]
+        check_targets(spark, [*plan.sinks, *letters])
         built = build(spark, plan.root)
         if dry:
             return Text(f"{explain.render(plan)}\ncolumns: {built.frame.schema.simpleString()}")
         if _only_looks(plan):
             done = deliver(spark, plan, built, "terminal", 0, self.state)
             return Ran(name, "", done.rows, done.rejected, ("terminal",), done.dead_letters, done.seconds)
-        entry = self.catalog.start(
-            name,
-            replace_secrets(plan.statement, lambda _key, _secret: "***"),
-            [s.label for s in plan.root.scans()],
-            [s.label for s in plan.sinks],
-        )
-        folder = self.state / "pipelines" / entry.id
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "statement.sql").write_text(entry.statement + ";\n", encoding="utf-8")
-        (folder / "plan.json").write_text(json.dumps(explain.to_dict(plan), indent=2), encoding="utf-8")
-        try:
-            done = deliver(spark, plan, built, entry.id, entry.batches, self.state)
-        except BaseException:
-            self.catalog.finish(entry.id, delivered=False)
-            raise
-        self.catalog.finish(entry.id, delivered=True)
+        statement = replace_secrets(plan.statement, lambda _key, _secret: "***")
+        ends = ([s.label for s in plan.root.scans()], [s.label for s in plan.sinks])
+        known = self.catalog.register(name, statement, *ends)
+        with Lease(self.catalog, known, processes=own_processes()) as lease:
+            entry = self.catalog.start(known.id, statement, *ends)
+            folder = self.state / "pipelines" / entry.id
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "statement.sql").write_text(statement + ";\n", encoding="utf-8")
+            (folder / "plan.json").write_text(json.dumps(explain.to_dict(plan), indent=2), encoding="utf-8")
+            try:
+                lease.check()
+                done = deliver(spark, plan, built, entry.id, entry.batches, self.state)
+            except BaseException:
+                self.catalog.finish(entry.id, delivered=False)
+                raise
+            self.catalog.finish(entry.id, delivered=True)
         return Ran(
             name, entry.id, done.rows, done.rejected, tuple(s.label for s in plan.sinks),
             done.dead_letters, done.seconds,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -54,7 +54,7 @@ class PipelineEntry:
     owner: str
     created: str
     state: str
-    """`running`, `finished` or `failed`."""
+    """`new`, `running`, `finished` or `failed`."""
     batches: int
     """How many batches it has delivered."""
     inputs: tuple[str, ...]
@@ -167,29 +167,31 @@ class Catalog:
         row = self._db.execute("SELECT * FROM pipelines WHERE name = ?", (name,)).fetchone()
         return _pipeline(row) if row else None
 
-    def start(self, name: str, statement: str, inputs: list[str], outputs: list[str]) -> PipelineEntry:
-        """Marks a pipeline as running; it gets its id at its first start."""
+    def register(
+        self, name: str, statement: str, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> PipelineEntry:
+        """The pipeline of a name; a new one gets its id here."""
         with self._transaction() as db:
-            old = self.pipeline(name)
-            changed = old is not None and old.statement != statement
-            db.execute(
-                "INSERT OR REPLACE INTO pipelines VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
-                (
-                    name,
-                    old.id if old else uuid.uuid4().hex[:12],
-                    statement,
-                    (old.version + changed) if old else 1,
-                    old.owner if old else getpass.getuser(),
-                    old.created if old else _now(),
-                    old.batches if old else 0,
-                    "\n".join(inputs),
-                    "\n".join(outputs),
-                    _now(),
-                ),
-            )
+            if self.pipeline(name) is None:
+                ends = ("\n".join(inputs), "\n".join(outputs))
+                db.execute(
+                    "INSERT INTO pipelines VALUES (?, ?, ?, 1, ?, ?, 'new', 0, ?, ?, ?)",
+                    (name, uuid.uuid4().hex[:12], statement, getpass.getuser(), _now(), *ends, _now()),
+                )
         entry = self.pipeline(name)
         assert entry is not None
         return entry
+
+    def start(self, id: str, statement: str, inputs: Sequence[str], outputs: Sequence[str]) -> PipelineEntry:
+        """Records that a pipeline runs, and by which statement."""
+        ends = ("\n".join(inputs), "\n".join(outputs))
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE pipelines SET version = version + (statement <> ?), statement = ?, inputs = ?,"
+                " outputs = ?, state = 'running', updated = ? WHERE id = ?",
+                (statement, statement, *ends, _now(), id),
+            )
+        return next(entry for entry in self.pipelines() if entry.id == id)
 
     def finish(self, id: str, *, delivered: bool) -> None:
         """Records how a run ended; only a delivered batch counts."""

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 
 import penstock
 from penstock.api import Done, Ran, Session, Text
-from penstock.errors import DataError, PenstockError, SetupError
+from penstock.engine.leases import Lease
+from penstock.errors import DataError, PenstockError, RunError, SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +78,17 @@ def test_a_batch_that_failed_is_delivered_once_when_it_runs_again(session: Sessi
     assert (entry.state, entry.batches) == ("failed", 0)
     ran(session, text.format(100), name="p")
     assert pq.read_table("out").num_rows == 10
+
+
+def test_a_pipeline_that_runs_is_not_run_twice_at_once(session: Session) -> None:
+    text = "SELECT id FROM 'in.jsonl' INTO 'out/*.parquet' WITH (mode = 'append')"
+    ran(session, text, name="p")
+    entry = session.catalog.pipeline("p")
+    assert entry is not None
+    with Lease(session.catalog, entry), pytest.raises(RunError, match="already-running"):
+        session.run(text, name="p")
+    assert ran(session, text, name="p").id == entry.id
+    assert pq.read_table("out").num_rows == 20
 
 
 def test_several_sinks_get_the_same_rows_of_one_read(session: Session) -> None:
@@ -169,3 +185,33 @@ def test_secrets_stay_out_of_the_catalog_and_the_state(session: Session, tmp_pat
     with pytest.raises((DataError, SetupError)) as caught:
         session.run("SELECT * FROM page")
     assert "hunter" not in str(caught.value)
+
+
+def test_workers_of_a_users_own_spark_find_penstock(tmp_path: Path) -> None:
+    other = tmp_path / "bin/python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho this Python has no penstock >&2\nexit 1\n")
+    other.chmod(0o755)
+    (tmp_path / "x.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    schema = {"type": "record", "name": "x", "fields": [{"name": "id", "type": "long"}]}
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"id": 3}])
+    script = """
+import penstock
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+session = penstock.Session(spark=spark)
+session.run("SELECT id FROM 'x.jsonl' INTO 'out/*.parquet'")
+for file in ("x.jsonl", "x.avro"):
+    print([row.id for row in session.sql(f"SELECT id FROM '{file}' ORDER BY id").collect()])
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_")}
+    environment["PATH"] = f"{other.parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[1, 2]", "[3]"]
+    assert sorted(pq.read_table(tmp_path / "out")["id"].to_pylist()) == [1, 2]

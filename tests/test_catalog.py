@@ -58,14 +58,16 @@ def test_dropping_suggests_the_nearest_name() -> None:
 
 def test_a_pipeline_keeps_its_id_until_it_is_dropped() -> None:
     catalog = Catalog()
-    first = catalog.start("p", "SELECT 1", ["a"], ["b", "c"])
+    first = catalog.register("p", "SELECT 1", ["a"], ["b", "c"])
+    assert (first.state, catalog.start(first.id, "SELECT 1", ["a"], ["b", "c"]).version) == ("new", 1)
     catalog.finish(first.id, delivered=False)
     catalog.finish(first.id, delivered=True)
-    again = catalog.start("p", "SELECT 2", [], [])
+    assert catalog.register("P", "SELECT 2", [], []).id == first.id
+    again = catalog.start(first.id, "SELECT 2", [], [])
     assert (again.id, again.version, again.batches, again.state) == (first.id, 2, 1, "running")
     assert (first.inputs, first.outputs) == (("a",), ("b", "c"))
     catalog.remove("pipeline", "p", if_exists=False, at=None)
-    assert catalog.start("p", "SELECT 1", [], []).id != first.id
+    assert catalog.register("p", "SELECT 1", [], []).id != first.id
 
 
 def test_a_catalog_that_cannot_be_opened_says_so(tmp_path: Path) -> None:

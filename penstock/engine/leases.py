@@ -113,7 +113,7 @@ class Lease:
             raise RunError(
                 "already-running",
                 f"pipeline '{self._pipeline.name}' is run by {Holder.parse(taken.holder)}",
-                hint=f"`penstock stop {self._pipeline.name}` ends it; if it died there, its lease ends in"
+                hint="wait until it has ended, or end it; if it died on another machine, its lease ends in"
                 f" {max(0.0, taken.until - time.time()):.0f} s",
             )
         self.fence = taken

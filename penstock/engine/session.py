@@ -114,6 +114,11 @@ def close_session(*, jvm: bool = False) -> None:
                 _started = None
 
 
+def own_processes() -> tuple[int, ...]:
+    """The JVM that this process started, which outlives it by some seconds when it is killed."""
+    return (_started.process.pid,) if _started is not None else ()
+
+
 def abandon() -> None:
     """Ends the JVM that `prepare` started, when nothing came to need it."""
     global _started
@@ -141,6 +146,7 @@ def _running() -> SparkSession | None:
 
 
 def _within(existing: SparkSession, settings: Mapping[str, str], jars: Sequence[str]) -> SparkSession:
+    use_this_python(existing)
     session = existing.newSession()
     for key, value in {**MEANING, **settings}.items():
         if session.conf.isModifiable(key):
@@ -153,6 +159,20 @@ def _within(existing: SparkSession, settings: Mapping[str, str], jars: Sequence[
             )
     add_jars(session, jars)
     return session
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Lets local workers be this Python, which has Penstock, unless another one was chosen.
+
+    Spark's own choice is the first `python3` of the PATH.
+    """
+    context = session.sparkContext
+    settings = ("spark.pyspark.python", "spark.pyspark.driver.python")
+    chosen = any(os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")) or any(
+        context.getConf().get(key) for key in settings
+    )
+    if context._jsc.isLocal() and not chosen:
+        context.pythonExec = sys.executable
 
 
 def add_jars(session: SparkSession, jars: Sequence[str]) -> None:

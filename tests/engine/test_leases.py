@@ -38,7 +38,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture
 def pipeline(catalog: Catalog) -> PipelineEntry:
-    return catalog.start("p", "SELECT 1", [], [])
+    return catalog.register("p", "SELECT 1", [], [])
 
 
 def test_a_second_holder_is_told_who_is_the_first(catalog: Catalog, pipeline: PipelineEntry) -> None:
@@ -48,7 +48,7 @@ def test_a_second_holder_is_told_who_is_the_first(catalog: Catalog, pipeline: Pi
             pass
     assert caught.value.code == "already-running"
     assert f"process {os.getpid()}" in caught.value.message
-    assert "`penstock stop p`" in str(caught.value.hint)
+    assert "its lease ends in" in str(caught.value.hint)
 
 
 def test_each_holder_has_a_higher_number(catalog: Catalog, pipeline: PipelineEntry) -> None:
