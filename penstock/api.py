@@ -210,11 +210,13 @@ class Session:
 
     def _fresh(self, checked: Checked) -> SparkSession:
         """A session of its own for a pipeline: views and settings of one never reach another."""
-        from penstock.engine.session import add_jars
+        from penstock.engine.session import MEANING, add_jars
 
         fresh = self.spark(checked).newSession()
         add_jars(fresh, _jars(checked.plans))
-        for key, value in self._settings.items():
+        # A session that we opened has it from the start, with the project's own settings over it.
+        meaning = {} if self._opened else MEANING
+        for key, value in {**meaning, **self._settings}.items():
             if fresh.conf.isModifiable(key):
                 fresh.conf.set(key, value)
         return fresh

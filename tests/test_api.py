@@ -27,7 +27,7 @@ def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     lines = [{"id": n, "amount": n * 1.5} for n in range(10)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Session(spark=spark)
+    return Session(spark=spark.newSession())
 
 
 def ran(session: Session, text: str, *, name: str | None = None) -> Ran:
@@ -187,7 +187,8 @@ def test_secrets_stay_out_of_the_catalog_and_the_state(session: Session, tmp_pat
     assert "hunter" not in str(caught.value)
 
 
-def test_workers_of_a_users_own_spark_find_penstock(tmp_path: Path) -> None:
+def test_a_users_own_spark_does_as_ours(tmp_path: Path) -> None:
+    """Its workers find Penstock, and statements mean the same, whatever its Python and its time zone."""
     other = tmp_path / "bin/python3"
     other.parent.mkdir()
     other.write_text("#!/bin/sh\necho this Python has no penstock >&2\nexit 1\n")
@@ -200,8 +201,11 @@ def test_workers_of_a_users_own_spark_find_penstock(tmp_path: Path) -> None:
 import penstock
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.sql.session.timeZone", "Asia/Tokyo").getOrCreate()
 session = penstock.Session(spark=spark)
+time = "CAST(TIMESTAMP '2026-01-01 00:00:00' AS BIGINT)"
+print(session.sql(f"SELECT {time} AS seconds FROM 'x.jsonl'").first().seconds)
 session.run("SELECT id FROM 'x.jsonl' INTO 'out/*.parquet'")
 for file in ("x.jsonl", "x.avro"):
     print([row.id for row in session.sql(f"SELECT id FROM '{file}' ORDER BY id").collect()])
@@ -213,5 +217,5 @@ for file in ("x.jsonl", "x.avro"):
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[1, 2]", "[3]"]
+    assert done.stdout.splitlines() == ["1767225600", "[1, 2]", "[3]"]
     assert sorted(pq.read_table(tmp_path / "out")["id"].to_pylist()) == [1, 2]

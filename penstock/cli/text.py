@@ -118,7 +118,8 @@ def explain(
     config: Config = None,
     graph: Annotated[bool, typer.Option("--graph", help="As a Mermaid flow chart.")] = False,
     physical: Annotated[
-        bool, typer.Option("--physical", help="Spark's own plan: what is pushed down, pruned and skipped.")
+        bool,
+        typer.Option("--physical", help="Spark's plan too: what is pushed down, pruned and skipped."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -147,7 +148,9 @@ def _explain(
     answer = plans.graph(plan) if graph else plans.render(plan)
     asked = plan.plan if isinstance(plan, Explanation) else plan
     if physical and isinstance(asked, Pipeline):
-        answer = told["physical"] = session.physical(asked, checked).strip()
+        told["physical"] = session.physical(asked, checked).strip()
+        # Lines that we decode are one opaque step to Spark: only our plan names their files and filters.
+        answer = f"{answer}\n\n{told['physical']}"
     if graph:
         told["graph"] = answer
     if as_json:

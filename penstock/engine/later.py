@@ -39,8 +39,7 @@ def _load(module: ModuleType) -> None:
 class _Parts(MetaPathFinder):
     """Loads a module before one of its parts is imported."""
 
-    @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         whole = sys.modules.get(name.partition(".")[0])
         if type(whole) is not _Later:
             return None
@@ -74,5 +73,4 @@ def load_later(name: str) -> None:
         module = module_from_spec(spec)
         module.__class__ = _Later
         sys.modules[name] = module
-        if _Parts not in sys.meta_path:
-            sys.meta_path.insert(0, _Parts)
+        sys.meta_path.insert(0, _Parts())

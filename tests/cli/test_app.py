@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -176,3 +177,25 @@ def test_completion_knows_connectors_and_sql_files(tmp_path: Path, monkeypatch: 
     assert complete_sql("nowhere/x") == []
     assert complete_system("fi") == ["files"]
     assert "csv" in complete_system("")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("penstock conn", ["connectors"]),
+        ("penstock describe fi", ["files"]),
+        ("penstock run dai", ["daily.sql"]),
+        ("penstock explain --phy", ["--physical"]),
+    ],
+)
+def test_a_shell_is_told_how_words_go_on(tmp_path: Path, words: str, found: list[str]) -> None:
+    (tmp_path / "daily.sql").touch()
+    command = Path(sys.executable).parent / "penstock"
+    asked = {
+        "_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")),
+    }  # fmt: skip
+    done = subprocess.run(
+        [command], cwd=tmp_path, env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == found

@@ -79,3 +79,14 @@ def test_demo_from_start_to_finish(tmp_path: Path) -> None:
     assert f"The result is in {result}" in done.stdout
     assert list(result.glob("*.parquet"))
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.spark
+def test_demo_in_json(penstock_spark: Penstock, tmp_path: Path) -> None:
+    result = penstock_spark("demo", "here", "--json")
+    assert result.code == 0
+    *rows, told, last = result.json
+    assert all(row["country"] and row["revenue"] > 0 for row in rows)
+    assert told["ran"]["rows"] == len(rows) > 0
+    assert last == {"folder": str(tmp_path / "here"), "result": str(tmp_path / "here/out/revenue")}
+    assert list(Path(last["result"]).glob("*.parquet"))

@@ -119,11 +119,13 @@ def test_dry_run_moves_nothing(penstock_spark: Penstock, tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_explain_physical(penstock_spark: Penstock, tmp_path: Path) -> None:
+def test_dry_run_in_json(penstock_spark: Penstock, tmp_path: Path) -> None:
     (tmp_path / "people.jsonl").write_text(PEOPLE)
-    result = penstock_spark("explain", "--physical", "-e", "SELECT name FROM 'people.jsonl'")
-    assert result.code == 0
-    assert "Physical Plan" in result.out
+    statement = "SELECT name FROM 'people.jsonl' INTO 'out/*.csv'"
+    (told,) = penstock_spark("run", "--dry-run", "--json", "-e", statement).json
+    assert "write out/*.csv (files csv)" in told["text"]
+    assert told["text"].endswith("columns: struct<name:string>")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.spark

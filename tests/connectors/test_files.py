@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ from pyspark.sql import functions as f
 from penstock.connectors.base import Batch, Column, ReadRequest, Uri
 from penstock.connectors.files import Files, Sink, Source
 from penstock.connectors.folders import ending_of
-from penstock.errors import DataError, InputError, OptionError
+from penstock.connectors.staging import check_writable
+from penstock.connectors.storage import Hadoop, Local
+from penstock.errors import DataError, InputError, OptionError, PenstockError
 from penstock.options import Setting, bind
 from penstock.schema import ddl
 
@@ -311,6 +314,32 @@ def test_batch_size_bounds_the_rows_of_a_file(spark: SparkSession, tmp_path: Pat
     counts = sorted(len(path.read_text().splitlines()) for path in tmp_path.glob("*.json"))
     assert counts == [2, 4, 4]
     assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == before
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("scheme", ["", "hadoop"])
+def test_a_target_is_tried_and_left_as_it_was(spark: SparkSession, tmp_path: Path, scheme: str) -> None:
+    root = f"file://{tmp_path}" if scheme else str(tmp_path)
+    storage = Hadoop(spark, root) if scheme else Local()
+
+    def check(path: str) -> str | None:
+        target = replace(Sink(path=f"{tmp_path}/{path}").target, root=f"{root}/{path.rpartition('/')[0]}")
+        try:
+            check_writable(storage, target)
+        except PenstockError as failure:
+            return failure.code
+        return None
+
+    (tmp_path / "file.csv").write_text("id\n1\n")
+    (tmp_path / "there/folder.csv").mkdir(parents=True)
+    assert check("deep/er/*.csv") is None
+    assert check("there/out.csv") is None
+    assert check("file.csv/*.csv") == "file-in-the-way"
+    assert check("file.csv/x/y.csv") == "file-in-the-way"
+    assert check("there/folder.csv") == "folder-in-the-way"
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == [
+        "file.csv", "there", "there/folder.csv",
+    ]  # fmt: skip
 
 
 @pytest.mark.spark

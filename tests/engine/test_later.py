@@ -23,8 +23,10 @@ def test_a_module_is_loaded_when_it_is_used(use: str) -> None:
     script = f"""
 import sys
 from penstock.engine.later import load_later
+import importlib
 load_later("pandas")
 load_later("no_such_module")
+importlib.invalidate_caches()
 import pandas
 assert pandas.__version__[0] in "23" and "pandas.core" not in sys.modules
 {use}

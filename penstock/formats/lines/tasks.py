@@ -81,11 +81,12 @@ def preload() -> None:
 
     pa.set_memory_pool(pa.system_memory_pool())
     _keep_memory()
-    sys.meta_path.insert(0, _NoPandas)
+    no_pandas = _NoPandas()
+    sys.meta_path.insert(0, no_pandas)
     try:
         pa.array([])
     finally:
-        sys.meta_path.remove(_NoPandas)
+        sys.meta_path.remove(no_pandas)
     for finder in sys.path_importer_cache.values():
         if isinstance(finder, zipimport.zipimporter):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign]
@@ -108,7 +109,6 @@ def _nothing() -> None:
 class _NoPandas(MetaPathFinder):
     """Says that there is no pandas."""
 
-    @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name)

@@ -1,0 +1,74 @@
+"""`explain --physical`: only what a statement uses is read, and its conditions reach the files."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.command import Penstock
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id, concat('x', id) AS s, id * 1.5D AS spare"
+
+
+def made(penstock: Penstock, name: str, *, parted: bool = False) -> None:
+    """Files of a format in `in/`, below `p=0` and `p=1` when `parted`."""
+    more, options = (", id % 2 AS p", " WITH (partition_by = 'p')") if parted else ("", "")
+    result = penstock("run", "-e", f"SELECT {COLUMNS}{more} FROM range(4) INTO 'in/*.{name}'{options}")
+    assert result.code == 0, result.err
+
+
+def plans(penstock: Penstock, statement: str) -> tuple[str, str]:
+    """Our plan and Spark's."""
+    result = penstock("explain", "--physical", "-e", statement)
+    assert result.code == 0, result.err
+    ours, spark = result.out.split("== Physical Plan ==")
+    return ours, spark
+
+
+def said(plan: str, label: str) -> str:
+    """What a plan says of its scan; column numbers are left out."""
+    (line,) = (line.strip() for line in plan.splitlines() if line.strip().startswith(f"{label}: "))
+    return re.sub(r"#\d+L?", "", line.removeprefix(f"{label}: "))
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
+def test_used_columns_and_conditions_reach_files(penstock_spark: Penstock, name: str) -> None:
+    made(penstock_spark, name)
+    ours, spark = plans(penstock_spark, "SELECT s FROM 'in/' WHERE id > 2")
+    assert f"read in/ (files {name})" in ours
+    assert said(ours, "filters") == "id > 2"
+    assert said(spark, "ReadSchema") == "struct<id:bigint,s:string>"
+    assert said(spark, "PushedFilters") == "[IsNotNull(id), GreaterThan(id,2)]"
+
+
+@pytest.mark.parametrize("name", ["json", "csv"])
+def test_lines_name_their_files_conditions_and_columns(penstock_spark: Penstock, name: str) -> None:
+    made(penstock_spark, name)
+    ours, spark = plans(penstock_spark, "SELECT s FROM 'in/' WHERE id > 2")
+    assert f"read in/ (files {name})" in ours
+    assert said(ours, "filters") == "id > 2"
+    (decoded,) = re.findall(r"decode_lines\(.*?\)#\d+, (\[.*?\])", spark)
+    assert re.sub(r"#\d+L?", "", decoded) == "[id, s]"
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro", "json", "csv"])
+def test_conditions_on_folders_leave_files_out(penstock_spark: Penstock, name: str) -> None:
+    made(penstock_spark, name, parted=True)
+    ours, spark = plans(penstock_spark, "SELECT s FROM 'in/' WHERE id > 2 AND p = 1")
+    assert said(ours, "filters") == "id > 2, p = 1"
+    assert said(spark, "PartitionFilters") == "[isnotnull(p), (p = 1)]"
+    assert said(spark, "ReadSchema") == "struct<id:bigint,s:string>"
+
+
+def test_both_plans_in_json(penstock_spark: Penstock) -> None:
+    made(penstock_spark, "json")
+    statement = "SELECT s FROM 'in/' WHERE id > 2 INTO 'out/*.csv'"
+    (told,) = penstock_spark("explain", "--physical", "--json", "-e", statement).json
+    (read,) = told["query"]["inputs"]
+    assert (read["read"], read["format"], read["filters"]) == ("in/", "json", ["id > 2"])
+    assert [sink["write"] for sink in told["sinks"]] == ["out/*.csv"]
+    assert told["physical"].startswith("== Physical Plan ==")
+    assert "decode_lines" in told["physical"]
