@@ -108,8 +108,10 @@ def close_session(*, jvm: bool = False) -> None:
             context._accumulatorServer = None  # type: ignore[assignment]
             session.stop()
             # It polls, for up to a second; PySpark would wait for that.
-            threading.Thread(target=server.shutdown, daemon=True).start()
+            ending = threading.Thread(target=server.shutdown, daemon=True)
+            ending.start()
             if jvm and _started is not None:
+                ending.join()  # else it complains of the JVM that is gone
                 _started.end()
                 _started = None
 
