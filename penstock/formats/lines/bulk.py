@@ -17,8 +17,6 @@ Mask = np.ndarray
 
 _DIGIT = np.zeros(256, bool)
 _DIGIT[48:58] = True
-_NOT_ZERO = _DIGIT.copy()
-_NOT_ZERO[ord("0")] = False
 _INTEGER = _DIGIT.copy()
 _INTEGER[ord("-")] = True
 _DECIMAL = _INTEGER.copy()
@@ -118,7 +116,7 @@ def _not_json(texts: pa.StringArray) -> Mask | None:
         rows = np.arange(len(texts))
     else:
         # Plain ones begin with a digit, not zero, and end with one. Behind the last text stands a zero.
-        ends = np.append(data[starts[0] : starts[-1]], np.uint8(ord("0")))
+        ends = np.append(used, np.uint8(ord("0")))
         first, last = ends[starts[:-1] - starts[0]], ends[starts[1:] - 1 - starts[0]]
         rows = np.flatnonzero((first <= ord("0")) | (last < ord("0")))
     if not len(rows):

@@ -170,10 +170,7 @@ class CsvRows:
                 kept.append(number)
             except Mismatch as failure:
                 decoded.bad.append(Bad.of(number, record, failure))
-        if rows:
-            columns = zip(*rows, strict=True) if self._fields else ()
-            arrays = [build(field, list(values)) for field, values in zip(self._fields, columns, strict=True)]
-            decoded.parts.append((table_of(self._fields, arrays, len(rows)), np.array(kept)))
+        decoded.add(self._fields, rows, kept)
 
 
 def _read(data: bytes, layout: Layout, dialect: Dialect) -> tuple[pa.Table, list[int]]:

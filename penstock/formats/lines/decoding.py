@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.lines.kinds import Field
+from penstock.formats.lines.kinds import Field, build
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ class Decoded:
     parts: list[tuple[pa.Table, np.ndarray]] = field(default_factory=list)
     """Tables, each with the number of its rows' records."""
     bad: list[Bad] = field(default_factory=list)
+
+    def add(self, fields: Sequence[Field], rows: Sequence[Sequence[Any]], records: Sequence[int]) -> None:
+        """Adds rows that were decoded one by one, and the numbers of their records."""
+        if rows:
+            columns = zip(*rows, strict=True) if fields else ()
+            arrays = [build(field, list(values)) for field, values in zip(fields, columns, strict=True)]
+            self.parts.append((table_of(fields, arrays, len(rows)), np.array(records)))
 
     def table(self, fields: Sequence[Field]) -> tuple[pa.Table, np.ndarray]:
         """All rows in the order of their records, and the records' numbers."""

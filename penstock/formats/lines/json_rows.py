@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.formats.lines.decoding import Bad, Decoded, table_of, with_newlines
+from penstock.formats.lines.decoding import Bad, Decoded, with_newlines
 from penstock.formats.lines.json_extract import Extractor
 from penstock.formats.lines.json_line import decode_line
 from penstock.formats.lines.json_shapes import Lines, Shapes
-from penstock.formats.lines.kinds import Field, Mismatch, build
+from penstock.formats.lines.kinds import Field, Mismatch
 
 _FEW = 50
 """Lines that the reference decodes before DuckDB has begun."""
@@ -53,7 +53,4 @@ class JsonRows:
                 continue
             rows += found
             numbers += [number] * len(found)
-        if rows:
-            columns = zip(*rows, strict=True) if self._fields else ()
-            arrays = [build(field, list(values)) for field, values in zip(self._fields, columns, strict=True)]
-            decoded.parts.append((table_of(self._fields, arrays, len(rows)), np.array(numbers)))
+        decoded.add(self._fields, rows, numbers)

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from penstock.formats.lines.bulk import truth
 from penstock.formats.lines.csv_record import Layout, decode_record, skipped
 from penstock.formats.lines.csv_rows import CsvRows
-from penstock.formats.lines.decoding import Bad, Decoded, table_of, with_bad
+from penstock.formats.lines.decoding import Bad, Decoded, with_bad
 from penstock.formats.lines.filters import Filters
 from penstock.formats.lines.json_line import decode_line
 from penstock.formats.lines.json_rows import JsonRows
-from penstock.formats.lines.kinds import Field, Mismatch, build
+from penstock.formats.lines.kinds import Field, Mismatch
 from penstock.formats.lines.messages import VALUE
 from penstock.formats.records import REJECTED, BadRecord
 
@@ -119,9 +119,7 @@ class MessageRows:
             except Mismatch as failure:
                 decoded.bad.append(Bad.of(number, value, failure))
                 return
-        columns = zip(*rows, strict=True) if self._fields else ()
-        arrays = [build(field, list(column)) for field, column in zip(self._fields, columns, strict=True)]
-        decoded.parts.append((table_of(self._fields, arrays, len(rows)), np.full(len(rows), number)))
+        decoded.add(self._fields, rows, [number] * len(rows))
 
     def _exactly(self, value: bytes) -> list[list[Any]]:
         dialect = self._task.dialect

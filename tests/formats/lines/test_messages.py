@@ -100,6 +100,11 @@ def test_each_message_is_a_record_of_its_own(spark: SparkSession) -> None:
     assert {error for payload, error, _ in bad if not payload.strip()} == {"there is nothing in the message"}
 
 
+def test_an_array_of_nothing_has_no_rows(spark: SparkSession) -> None:
+    frame = _messages(spark, ["[]", "[\n]", '{"a": 1}'], 1)
+    assert rows(read_messages(frame, AB, request("a"))) == [(1,)]
+
+
 def test_only_what_is_used_is_decoded(spark: SparkSession) -> None:
     frame = _messages(spark, ['{"a": "bad", "b": "x"}', '{"b": "y"}'], 1)
     assert rows(read_messages(frame, AB, request("b"))) == [("x",), ("y",)]
