@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark import cloudpickle as _cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from penstock.connectors.base import Batch, Column, Offset, Part, Reader, ReadRequest, Split, Writer
+from penstock.connectors.base import Batch, Column, Offset, Part, Reader, ReadRequest, Refused, Split, Writer
 from penstock.errors import DataError, did_you_mean
 from penstock.schema import ddl, quoted
 
@@ -80,14 +80,15 @@ def read_ranges(
     return spark.read.format(name).load()
 
 
-def write(frame: DataFrame, writer: Writer, batch: Batch) -> None:
+def write(frame: DataFrame, writer: Writer, batch: Batch) -> list[Refused]:
     """Stores every partition of a frame as a part; makes them visible when all are there."""
     payload = _pickled((writer, batch))
     with _named_jobs(frame.sparkSession):
-        parts = frame.mapInArrow(lambda rows: _store(payload, iter(rows)), "part STRING")
+        parts = frame.mapInArrow(lambda rows: _store(payload, iter(rows)), "payload STRING, error STRING")
         try:
-            parts.collect()
+            refused = [Refused(row.payload, row.error) for row in parts.collect()]
             writer.commit(batch)
+            return refused
         except BaseException:
             _wait_for_tasks(frame.sparkSession)
             with suppress(Exception):  # the first failure is the one to tell
@@ -129,8 +130,13 @@ def _store(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     writer, batch = cloudpickle.loads(payload)
     context = TaskContext.get()
     part = Part(batch, f"{context.partitionId() if context else 0:05d}")
-    writer.write(rows, part)
-    yield pa.RecordBatch.from_pydict({"part": [part.name]})
+    refused = writer.write(rows, part) or ()
+    yield pa.RecordBatch.from_pydict(
+        {
+            "payload": pa.array([r.payload for r in refused], pa.string()),
+            "error": pa.array([r.error for r in refused], pa.string()),
+        }
+    )
 
 
 @dataclass(frozen=True)

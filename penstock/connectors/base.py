@@ -10,15 +10,15 @@ A connector is registered by one entry point of the group `penstock.connectors`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
 from penstock.errors import InputError
-from penstock.options import Options, Value
+from penstock.options import Duration, Options, Value
 from penstock.schema import Column
 from penstock.uri import Uri
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "Batch", "Capabilities", "Column", "Connector", "Format", "Offset", "Part", "ReadRequest", "Reader",
-    "SinkOptions", "SourceOptions", "Split", "Uri", "Writer",
+    "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part", "ReadRequest",
+    "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Uri", "Writer",
 ]  # fmt: skip
 
 Offset = int | str
@@ -85,10 +85,35 @@ class SinkOptions(Options):
     mode: Literal["append", "overwrite"] | None = Field(
         None, description="What to do with rows that are in the target already: keep or replace them."
     )
+    batch_size: int | None = Field(
+        None, gt=0, description="Rows that are worth a batch of a stream; fewer wait for `batch_timeout`."
+    )
+    batch_timeout: Duration | None = Field(
+        None, description="How long rows of a stream wait at most until they are delivered."
+    )
+    trigger: Duration | None = Field(
+        None, description="The least time between the beginnings of two batches of a stream."
+    )
+    rate_limit: float | None = Field(None, gt=0, description="Rows a second that are delivered at most.")
+    retries: int = Field(10, ge=0, description="How often a delivery that failed is tried again.")
+    retry_backoff: Duration = Field(
+        timedelta(seconds=1),
+        description="How long the first retry waits; each further one waits twice as long, a minute at most.",
+    )
+    on_error: Literal["fail", "skip", "dead_letter"] = Field(
+        "fail",
+        description="What happens to a row that the target refuses: `fail` stops, `skip` drops and counts it,"
+        " `dead_letter` keeps it aside.",
+    )
+    dead_letter: str | None = Field(
+        None, description="Where dead letters go; a folder of the pipeline's state unless set."
+    )
 
 
 class Format(Protocol):
     """What a connector that carries bytes sees of the format its rows are in, options included."""
+
+    name: ClassVar[str]
 
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         """The columns of these files, found by looking into them."""
@@ -117,6 +142,40 @@ class Format(Protocol):
     def suffix(self) -> str:
         """How the names of written files end, compression included: `.csv.gz`."""
 
+    def sample(self, spark: SparkSession, messages: Sequence[bytes], source: str) -> tuple[Column, ...]:
+        """The columns of messages, found by looking into these; `source` names where they are from."""
+
+    def decode(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: ReadRequest,
+        *,
+        carried: Sequence[str] = (),
+        place: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows of the messages in column `value` (bytes), then the columns of `frame` that are `carried`.
+
+        With `on_error` other than `fail` a last column `_rejected` tells which records are bad; else the
+        first bad one raises, with what its columns `place` hold.
+        """
+
+    def decode_rejects(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: ReadRequest,
+        *,
+        carried: Sequence[str] = (),
+    ) -> DataFrame:
+        """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
+
+    def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
+        """A message for each row in column `value`, beside the columns that are `carried`.
+
+        The message holds all other columns. `name` is that of the target, for formats that register schemas.
+        """
+
 
 REJECTED = "_rejected"
 """A hidden column of a frame that is read with `on_error` other than `fail`: whether the record is bad."""
@@ -144,13 +203,29 @@ class ReadRequest:
     base: str | None = None
     """The folder above them: Spark's `basePath`."""
     on_error: Literal["fail", "skip", "dead_letter"] = "fail"
+    records: DataFrame | None = None
+    """Records of one batch of `Connector.stream`, to be read in place of the source."""
     streaming: bool = False
+    """Whether `records` are a stream themselves: what reads them must stay inside the JVM."""
 
     def prune(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """Those of `columns` that the statement uses."""
         if self.used is None:
             return columns
         return tuple(c for c in columns if c.name.lower() in self.used)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a stream reads at once."""
+
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where a new stream begins when the source does not say."""
+    rows: int | None = None
+    """The most rows of a batch, as far as the source can tell."""
+    fill: int | None = None
+    """Rows that are worth a batch; fewer wait until `patience` is over."""
+    patience: timedelta | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +237,15 @@ class Batch:
     number: int
     time: datetime
     format: Format | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that a target does not take, while it takes others."""
+
+    payload: str
+    """The row as a JSON object."""
+    error: str
 
 
 @dataclass(frozen=True)
@@ -209,8 +293,11 @@ class Reader:
 class Writer:
     """The toolkit's sink."""
 
-    def write(self, rows: Iterator[pa.RecordBatch], part: Part) -> None:
-        """Stores the rows of a part; runs on a worker, and may run again for the same part."""
+    def write(self, rows: Iterator[pa.RecordBatch], part: Part) -> Sequence[Refused] | None:
+        """Stores the rows of a part; runs on a worker, and may run again for the same part.
+
+        A target that refuses single rows may hand them back; see `Connector.write`.
+        """
         raise NotImplementedError
 
     def commit(self, batch: Batch) -> None:
@@ -250,6 +337,36 @@ class Connector:
         """Options of the format that the options imply, such as a compression by a file's ending."""
         return {}
 
+    def hidden(self, source: Any) -> tuple[Column, ...]:
+        """Columns beside those of the rows, such as a message's key; there only when a query names them."""
+        return ()
+
+    def is_unbounded(self, source: Any) -> bool:
+        """Whether rows go on arriving, so that a statement that reads them is a stream."""
+        return False
+
+    def identity(self, source: Any) -> str:
+        """What a position in the source belongs to: when it changes, the old position means nothing."""
+        raise NotImplementedError(f"{self.name} is no stream")
+
+    def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
+        """The columns of an unbounded source, found by looking into it; asked once, and then kept."""
+        raise NotImplementedError(f"{self.name} is no stream")
+
+    def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
+        """The records of an unbounded source, as a streaming frame that is cheap to read twice.
+
+        `read` and `rejects` make rows of a batch of them: they get it as `request.records`.
+        """
+        raise NotImplementedError(f"{self.name} is no stream")
+
+    def to_acknowledge(self, source: Any, records: DataFrame) -> Value:
+        """What `acknowledge` is to be told once this batch is durable, as JSON keeps it; None for nothing."""
+        return None
+
+    def acknowledge(self, spark: SparkSession, source: Any, what: Value) -> None:
+        """A batch is durable and will not be read again. Called again after a crash in the middle of it."""
+
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         """The rows of a source."""
         from penstock.connectors.adapter import read
@@ -271,11 +388,22 @@ class Connector:
         """Whether the target has rows already, so that a bounded statement must say what to do."""
         return False
 
-    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
-        """Delivers a batch, whole or not at all; one that was delivered before is replaced by itself."""
+    def needs_parts(self, sink: Any) -> bool:
+        """Whether a batch that runs again must have the same rows in the same partitions."""
+        return False
+
+    def is_passing(self, failure: Exception) -> bool:
+        """Whether a failure of this system may go away by itself, so that trying again makes sense."""
+        return False
+
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
+        """Delivers a batch, whole or not at all; one that was delivered before is replaced by itself.
+
+        The rows that the target refuses are handed back, unless `on_error` is `fail`: then the first raises.
+        """
         from penstock.connectors.adapter import write
 
-        write(frame, self.writer(sink), batch)
+        return write(frame, self.writer(sink), batch)
 
     def reader(self, source: Any) -> Reader:
         raise NotImplementedError(f"{self.name} has no toolkit reader")

@@ -8,6 +8,7 @@ any other replaces all files that its path means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from penstock.connectors.base import (
     Capabilities,
     Connector,
     ReadRequest,
+    Refused,
     SinkOptions,
     SourceOptions,
     Uri,
@@ -122,7 +124,7 @@ class Files(Connector):
         target = sink.target
         return any(True for _ in target.data_files(stores.of(spark, target.root)))
 
-    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         delivery = Delivery(
             target=sink.target,
             batch=batch,
@@ -133,3 +135,4 @@ class Files(Connector):
             rows_per_file=sink.batch_size,
         )
         deliver(frame, delivery)
+        return ()

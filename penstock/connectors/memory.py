@@ -14,6 +14,7 @@ from penstock.connectors.base import (
     Capabilities,
     Connector,
     ReadRequest,
+    Refused,
     SinkOptions,
     SourceOptions,
     Uri,
@@ -89,7 +90,7 @@ class Memory(Connector):
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         return any(part.num_rows for part in _tables.get(sink.table, {}).values())
 
-    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         import pyarrow as pa
 
         key = (batch.pipeline, batch.sink, batch.number)
@@ -102,3 +103,4 @@ class Memory(Connector):
             message = f"the rows do not fit those in memory://{sink.table}: {failure}"
             raise DataError("schema-mismatch", message, hint="set mode = 'overwrite'") from None
         _tables[sink.table] = parts
+        return ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from penstock.connectors.base import Batch, Capabilities, Connector, SinkOptions, Uri
+from penstock.connectors.base import Batch, Capabilities, Connector, Refused, SinkOptions, Uri
 from penstock.options import Value
 
 if TYPE_CHECKING:
@@ -41,20 +41,21 @@ class Terminal(Connector):
     def settings_of(self, uri: Uri) -> dict[str, Value]:
         return dict(uri.query)
 
-    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> None:
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         first = frame.limit(sink.limit + 1) if sink.limit else frame
         rows = (_as_json(first) if sink.as_json else _as_text(first)).collect()
         shown = rows[: sink.limit or None]
         if sink.as_json:
             sys.stdout.writelines(f"{row[0]}\n" for row in shown)
             sys.stdout.flush()
-            return
+            return ()
         _print(_table(frame, shown, sink.truncate))
         if not rows:
             _print("no rows")
         elif len(rows) > len(shown):
             # Counting reads the source to its end, so it comes after the rows are on the screen.
             _print(f"… and {frame.count() - len(shown):,} more")
+        return ()
 
 
 def _as_json(frame: DataFrame) -> DataFrame:

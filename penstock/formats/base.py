@@ -6,8 +6,10 @@ its options bound; it satisfies `penstock.connectors.base.Format` without knowin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.errors import OptionError
 from penstock.formats.records import METADATA, PAYLOAD_LIMIT, REJECTED, REJECTS, BadRecord, bad_record
 from penstock.options import Options
 from penstock.schema import Column
@@ -30,6 +32,8 @@ class Format:
     implied: ClassVar[dict[str, dict[str, Any]]] = {}
     """Options that an alias or extension stands for: `{'tsv': {'delimiter': '\\t'}}`."""
     jars: ClassVar[tuple[str, ...]] = ()
+    in_messages: ClassVar[bool] = False
+    """Whether a message can hold a row of it, so that `sample`, `decode` and `encode` work."""
     ReadOptions: ClassVar[type[Options]] = Options
     WriteOptions: ClassVar[type[Options]] = Options
 
@@ -70,3 +74,44 @@ class Format:
         `spark.sql.files.maxRecordsPerFile` bounds the rows of a file.
         """
         raise NotImplementedError
+
+    def sample(self, spark: SparkSession, messages: Sequence[bytes], source: str) -> tuple[Column, ...]:
+        """The columns of messages, found by looking into these; `source` names where they are from."""
+        raise self._not_in_messages()
+
+    def decode(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: Any,
+        *,
+        carried: Sequence[str] = (),
+        place: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows of the messages in column `value` (bytes), then the columns of `frame` that are `carried`.
+
+        With `on_error` other than `fail` a last column `_rejected` tells which records are bad; else the
+        first bad one raises, with what its columns `place` hold. With `request.streaming` nothing but
+        expressions of Spark are used.
+        """
+        raise self._not_in_messages()
+
+    def decode_rejects(
+        self, frame: DataFrame, columns: tuple[Column, ...], request: Any, *, carried: Sequence[str] = ()
+    ) -> DataFrame:
+        """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
+        raise self._not_in_messages()
+
+    def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
+        """A message for each row in column `value`, beside the columns that are `carried`.
+
+        The message holds all other columns. `name` is that of the target, for formats that register schemas.
+        """
+        raise self._not_in_messages()
+
+    def _not_in_messages(self) -> OptionError:
+        return OptionError(
+            "format-of-files",
+            f"format '{self.name}' is for files, not for messages",
+            hint="json, csv, avro, msgpack, text and binary are for both",
+        )
