@@ -54,7 +54,7 @@ class PipelineEntry:
     owner: str
     created: str
     state: str
-    """`new`, `running`, `finished` or `failed`."""
+    """`new`, `running`, `finished`, `stopped` or `failed`."""
     batches: int
     """How many batches it has delivered."""
     inputs: tuple[str, ...]
@@ -193,13 +193,22 @@ class Catalog:
             )
         return next(entry for entry in self.pipelines() if entry.id == id)
 
-    def finish(self, id: str, *, delivered: bool) -> None:
-        """Records how a run ended; only a delivered batch counts."""
+    def finish(self, id: str, state: str, batches: int) -> None:
+        """Records how a run ended, and how many batches the pipeline has delivered in all."""
         with self._transaction() as db:
             db.execute(
-                "UPDATE pipelines SET state = ?, batches = batches + ?, updated = ? WHERE id = ?",
-                ("finished" if delivered else "failed", int(delivered), _now(), id),
+                "UPDATE pipelines SET state = ?, batches = ?, updated = ? WHERE id = ?",
+                (state, batches, _now(), id),
             )
+
+    def renew(self, name: str) -> PipelineEntry | None:
+        """Gives a pipeline a new id, so that it begins anew; None when there is none of this name."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE pipelines SET id = ?, state = 'new', batches = 0, updated = ? WHERE name = ?",
+                (uuid.uuid4().hex[:12], _now(), name),
+            )
+        return self.pipeline(name)
 
     def lease(self, pipeline: str) -> LeaseEntry | None:
         row = self._db.execute("SELECT * FROM leases WHERE pipeline = ?", (pipeline,)).fetchone()

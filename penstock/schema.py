@@ -21,6 +21,12 @@ class Column:
     nullable: bool = True
 
 
+METADATA_TYPES = {
+    "filename": "STRING", "path": "STRING", "size": "BIGINT", "modified": "TIMESTAMP", "row_number": "BIGINT",
+}  # fmt: skip
+"""The fields of `_metadata`."""
+
+
 def quoted(name: str) -> str:
     """A column's name as Spark takes it, dots included."""
     return "`" + name.replace("`", "``") + "`"
@@ -44,6 +50,14 @@ _AVRO_LOGICAL = {
 def from_avsc(path: str) -> tuple[Column, ...]:
     """The columns of an Avro record schema in a file."""
     try:
+        return avro_columns(read_avsc(path))
+    except ValueError as failure:
+        raise DataError("schema-file", f"schema file {path}: {failure}") from None
+
+
+def read_avsc(path: str) -> dict[str, Any]:
+    """The Avro record schema in a file."""
+    try:
         schema = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as failure:
         raise DataError("schema-file", f"cannot read schema file {path}: {failure.strerror}") from None
@@ -51,11 +65,16 @@ def from_avsc(path: str) -> tuple[Column, ...]:
         raise DataError("schema-file", f"schema file {path} is not JSON: {failure}") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise DataError("schema-file", f"schema file {path} does not hold an Avro record")
+    return schema
+
+
+def avro_columns(schema: dict[str, Any]) -> tuple[Column, ...]:
+    """The columns of an Avro record schema. Raises ValueError for what columns cannot hold."""
     named: dict[str, Any] = {}
     try:
         return tuple(_avro_column(field, named) for field in schema["fields"])
-    except (KeyError, TypeError, ValueError) as failure:
-        raise DataError("schema-file", f"schema file {path}: cannot understand {failure}") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as failure:
+        raise ValueError(f"cannot understand {failure}") from None
 
 
 def _avro_column(field: dict[str, Any], named: dict[str, Any]) -> Column:
@@ -71,10 +90,11 @@ def _avro_type(schema: Any, named: dict[str, Any]) -> tuple[str, bool]:
             raise ValueError(f"a union of {len(branches)} types: {json.dumps(schema)}")
         return _avro_type(branches[0], named)[0], len(branches) < len(schema)
     if isinstance(schema, str):
-        return (_avro_type(named[schema], named)[0] if schema in named else _AVRO[schema]), False
+        known = named.get(schema.rpartition(".")[2])
+        return (_avro_type(known, named)[0] if known else _AVRO[schema]), False
     kind = schema["type"]
     if schema.get("name"):
-        named[schema["name"]] = schema
+        named[schema["name"].rpartition(".")[2]] = schema
     logical = schema.get("logicalType")
     if logical == "decimal":
         return f"DECIMAL({schema['precision']}, {schema.get('scale', 0)})", False

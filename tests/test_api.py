@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.api import Done, Ran, Session, Text
+from penstock.api import Done, Ran, Running, Session, Text
 from penstock.engine.leases import Lease
 from penstock.errors import DataError, PenstockError, RunError, SetupError
 
@@ -110,10 +110,10 @@ def test_bad_records_are_counted_or_kept_aside(session: Session, tmp_path: Path)
     session.run(source.format("on_error = 'dead_letter'"))
     outcome = ran(session, "SELECT id FROM s INTO 'b/*.csv'")
     assert (outcome.rows, outcome.rejected) == (10, 2)
-    letters = sorted(pq.read_table(outcome.dead_letters[0]).to_pylist(), key=lambda row: row["line"])
-    assert [(row["line"], row["payload"], Path(row["file"]).name, row["source"]) for row in letters] == [
-        (11, '{"id": "x"}', "in.jsonl", "s"),
-        (12, '{"id": ', "in.jsonl", "s"),
+    letters = sorted(pq.read_table(outcome.dead_letters[0]).to_pylist(), key=lambda row: row["position"])
+    assert [(json.loads(row["position"]), row["payload"], row["stage"], row["source"]) for row in letters] == [
+        ({"file": str(tmp_path / "in.jsonl"), "line": 11}, '{"id": "x"}', "read", "s"),
+        ({"file": str(tmp_path / "in.jsonl"), "line": 12}, '{"id": ', "read", "s"),
     ]
     assert all(row["error"] and row["time"] for row in letters)
     session.run(source.format("on_error = 'dead_letter', dead_letter = 'letters/*.jsonl'"))
@@ -128,7 +128,7 @@ def test_what_spark_need_not_read_is_not_waited_for(session: Session) -> None:
 
 def test_a_dry_run_moves_nothing(session: Session) -> None:
     checked = session.check("CREATE VIEW v AS SELECT id FROM 'in.jsonl'; SELECT * FROM v INTO 'out/*.csv'")
-    made, moved = session.run_each(checked, dry=True)
+    made, moved = session.run_each(checked, Running(dry=True))
     assert isinstance(made, Done)
     assert isinstance(moved, Text)
     assert "columns: struct<id:bigint>" in moved.text

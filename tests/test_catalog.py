@@ -60,8 +60,8 @@ def test_a_pipeline_keeps_its_id_until_it_is_dropped() -> None:
     catalog = Catalog()
     first = catalog.register("p", "SELECT 1", ["a"], ["b", "c"])
     assert (first.state, catalog.start(first.id, "SELECT 1", ["a"], ["b", "c"]).version) == ("new", 1)
-    catalog.finish(first.id, delivered=False)
-    catalog.finish(first.id, delivered=True)
+    catalog.finish(first.id, "failed", 0)
+    catalog.finish(first.id, "finished", 1)
     assert catalog.register("P", "SELECT 2", [], []).id == first.id
     again = catalog.start(first.id, "SELECT 2", [], [])
     assert (again.id, again.version, again.batches, again.state) == (first.id, 2, 1, "running")

@@ -40,7 +40,7 @@ def inspect(
 
     options = dict(_pair(text) for text in option or ())
     with Session(config) as session:
-        with Interruptible(lambda: session.opened):
+        with Interruptible(session):
             found = session.inspect(uri, options, rows=rows)
         if as_json:
             render.emit(asdict(found))

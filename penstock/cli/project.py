@@ -100,7 +100,7 @@ def demo(
 
     Example: penstock demo
     """
-    from penstock.api import Session
+    from penstock.api import Running, Session
 
     folder = (folder or Path(tempfile.mkdtemp(prefix="penstock-demo-"))).absolute()
     make_project(folder)
@@ -108,7 +108,7 @@ def demo(
     if not as_json:
         render.text(f"{statement.rstrip()}\n")
     with _inside(folder), Session(folder) as session:
-        execute_all(session, statement, STATEMENT, as_json=as_json)
+        execute_all(session, statement, STATEMENT, Running(), as_json=as_json)
     if as_json:
         render.emit({"folder": str(folder), "result": str(folder / RESULT)})
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from penstock.cli.interrupt import Interruptible
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.api import Checked, Outcome, Ran, Session
+    from penstock.api import Checked, Outcome, Ran, Running, Session
     from penstock.config import Project
     from penstock.plan.nodes import Write
 
@@ -32,6 +32,10 @@ def run(
     execute: Execute = None,
     name: Annotated[str | None, typer.Option("--name", help="A name for the pipeline.")] = None,
     config: Config = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Streams read what there is, keep their place and end.")
+    ] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Streams begin anew.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Open sources and check targets, but move no row.")
     ] = False,
@@ -47,10 +51,15 @@ def run(
     text, source = statements(file, execute)
     project = find_project(config)
     with started_early(text, project):
-        from penstock.api import Session
+        from penstock.api import Running, Session
 
         with Session(project) as session:
-            execute_all(session, text, source, name=name, dry=dry_run, as_json=as_json, quiet=quiet)
+            how = Running(name, dry_run, until_caught_up, reset, _teller(quiet))
+            execute_all(session, text, source, how, as_json=as_json, quiet=quiet)
+
+
+def _teller(quiet: bool) -> Callable[[str], None]:
+    return (lambda text: None) if quiet else render.note
 
 
 @contextmanager
@@ -75,9 +84,8 @@ def execute_all(
     session: Session,
     text: str,
     source: str,
+    how: Running,
     *,
-    name: str | None = None,
-    dry: bool = False,
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -86,10 +94,10 @@ def execute_all(
     if not quiet:
         for note in checked.notes:
             render.note(f"note: {note}")
-    outcomes = session.run_each(json_rows(checked) if as_json else checked, name=name, dry=dry)
+    outcomes = session.run_each(json_rows(checked) if as_json else checked, how)
     if sys.stderr.isatty() and not quiet and not as_json:
         outcomes = progress.watched(outcomes, lambda: session.opened)
-    with Interruptible(lambda: session.opened):
+    with Interruptible(session):
         for outcome in outcomes:
             show(outcome, as_json=as_json, quiet=quiet)
 
@@ -116,7 +124,7 @@ def json_rows(checked: Checked) -> Checked:
 
 def show(outcome: Outcome, *, as_json: bool, quiet: bool) -> None:
     """Answers go to stdout, and what was done to stderr."""
-    from penstock.api import Done, Ran, Table
+    from penstock.api import Done, Ran, Started, Table
 
     if isinstance(outcome, Ran):
         # Rows that were printed are the answer themselves: no other object stands between them.
@@ -124,6 +132,11 @@ def show(outcome: Outcome, *, as_json: bool, quiet: bool) -> None:
             render.emit({"ran": asdict(outcome)})
         elif not quiet:
             render.note(summary(outcome))
+    elif isinstance(outcome, Started):
+        if as_json:
+            render.emit({"started": asdict(outcome)})
+        elif not quiet:
+            render.note(f"{outcome.name}: runs into {', '.join(outcome.sinks)}; Ctrl-C ends it")
     elif isinstance(outcome, Done):
         if as_json:
             render.emit({"done": outcome.message})
@@ -148,6 +161,8 @@ def summary(ran: Ran) -> str:
     if ran.rejected:
         kept = f"kept in {', '.join(ran.dead_letters)}" if ran.dead_letters else "left out"
         line += f"; {_count(ran.rejected, 'bad record')} {kept}"
+    if ran.refused:
+        line += f"; {_count(ran.refused, 'row')} refused"
     return line
 
 

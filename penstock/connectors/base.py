@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from penstock.errors import InputError
+from penstock.errors import InputError, PenstockError
 from penstock.options import Duration, Options, Value
 from penstock.schema import Column
 from penstock.uri import Uri
@@ -77,6 +77,9 @@ class SourceOptions(Options):
         None, description="Where dead letters go; a folder of the pipeline's state unless set."
     )
     schema_file: str | None = Field(None, description="An Avro schema (.avsc) that declares the columns.")
+    trigger: Duration | None = Field(
+        None, description="The least time between the beginnings of two batches of a stream."
+    )
 
 
 class SinkOptions(Options):
@@ -237,6 +240,8 @@ class Batch:
     number: int
     time: datetime
     format: Format | None = None
+    aside: str | None = None
+    """A folder for what a part must keep until the batch is done, such as the rows that were refused."""
 
 
 @dataclass(frozen=True)
@@ -316,6 +321,8 @@ class Connector:
     schemes: ClassVar[tuple[str, ...]] = ()
     capabilities: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
+    fills_batches: ClassVar[bool] = False
+    """Whether `stream` waits by itself until a batch is worth it, by its limits."""
     Source: ClassVar[type[SourceOptions] | None] = None
     Sink: ClassVar[type[SinkOptions] | None] = None
 
@@ -350,8 +357,12 @@ class Connector:
         raise NotImplementedError(f"{self.name} is no stream")
 
     def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
-        """The columns of an unbounded source, found by looking into it; asked once, and then kept."""
-        raise NotImplementedError(f"{self.name} is no stream")
+        """The columns of a source that a stream reads, found by looking into it; asked once, and then kept.
+
+        An unbounded source without anything to look at raises `empty-source`, and is asked again later. One
+        that always tells its columns itself need not be asked.
+        """
+        return request.columns
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         """The records of an unbounded source, as a streaming frame that is cheap to read twice.
@@ -395,6 +406,10 @@ class Connector:
     def is_passing(self, failure: Exception) -> bool:
         """Whether a failure of this system may go away by itself, so that trying again makes sense."""
         return False
+
+    def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
+        """Our error for what this system says, in whatever words Spark or a client hands it on; else None."""
+        return None
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         """Delivers a batch, whole or not at all; one that was delivered before is replaced by itself.

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.connectors import folders
+from penstock.connectors import folders, watching
 from penstock.connectors import storage as stores
 from penstock.connectors.base import (
     Batch,
     Capabilities,
+    Column,
     Connector,
+    Limits,
     ReadRequest,
     Refused,
     SinkOptions,
@@ -28,6 +30,7 @@ from penstock.connectors.base import (
 )
 from penstock.connectors.staging import Delivery, check_writable, deliver
 from penstock.connectors.templates import Target, compression_of
+from penstock.errors import DataError
 from penstock.options import Value
 
 if TYPE_CHECKING:
@@ -40,6 +43,24 @@ class Source(SourceOptions):
     recursive: bool = Field(
         False, description="Whether a folder means all folders below it, not only those named key=value."
     )
+    watch: bool = Field(
+        False, description="Whether to go on with files that appear later; they must appear whole."
+    )
+    files_per_batch: int | None = Field(None, gt=0, description="How many new files a batch has at most.")
+    delete_after_read: bool = Field(
+        False, description="Whether watched files are deleted once their rows are delivered."
+    )
+    archive_to: str | None = Field(
+        None, description="A folder to which watched files are moved once their rows are delivered."
+    )
+
+    @model_validator(mode="after")
+    def _watched(self) -> Source:
+        if not self.watch and (self.delete_after_read or self.archive_to or self.files_per_batch):
+            raise ValueError("delete_after_read, archive_to and files_per_batch need watch = true")
+        if self.delete_after_read and self.archive_to:
+            raise ValueError("files are deleted or archived, not both")
+        return self
 
 
 class Sink(SinkOptions):
@@ -52,7 +73,11 @@ class Sink(SinkOptions):
     partition_by: tuple[str, ...] = Field(
         (), description="Columns that become folders, key=value; separated by commas."
     )
-    batch_size: int | None = Field(None, gt=0, description="How many rows a file has at most.")
+    batch_size: int | None = Field(
+        None,
+        gt=0,
+        description="How many rows a file has at most; with `batch_timeout`, a stream waits for so many.",
+    )
 
     @field_validator("partition_by", mode="before")
     @classmethod
@@ -83,7 +108,16 @@ class Files(Connector):
     aliases = ("file", "filesystem", "local")
     schemes = ("file",)
     capabilities = Capabilities(
-        bounded=True, formats=True, append=True, overwrite=True, transactional=True, create_target=True
+        bounded=True,
+        unbounded=True,
+        replay=True,
+        lookup=True,
+        formats=True,
+        append=True,
+        overwrite=True,
+        transactional=True,
+        create_target=True,
+        evolve_schema=True,
     )
     Source = Source
     Sink = Sink
@@ -107,6 +141,41 @@ class Files(Connector):
     def format_options(self, options: Any) -> dict[str, Value]:
         compression = compression_of(options.path) if isinstance(options, Sink) else None
         return {"compression": compression} if compression else {}
+
+    def is_unbounded(self, source: Any) -> bool:
+        return bool(source.watch)
+
+    def identity(self, source: Any) -> str:
+        return f"{stores.absolute(source.path)}{' recursive' if source.recursive else ''}"
+
+    def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
+        if request.columns:
+            return request.columns
+        root = stores.fixed_root(stores.absolute(source.path))
+        try:
+            return folders.columns_in(spark, source.path, source, request, recursive=source.recursive)
+        except DataError as failure:
+            if failure.code == "missing-file" and source.watch and stores.of(spark, root).find(root):
+                raise DataError("empty-source", failure.message, hint=failure.hint) from None
+            raise
+
+    def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
+        return watching.new_files(
+            spark, source.path, limits, recursive=source.recursive, files_per_batch=source.files_per_batch
+        )
+
+    def to_acknowledge(self, source: Any, records: DataFrame) -> Value:
+        return watching.paths_in(records) if source.delete_after_read or source.archive_to else None
+
+    def acknowledge(self, spark: SparkSession, source: Any, what: Any) -> None:
+        whole = stores.absolute(source.path)
+        storage = stores.of(spark, whole)
+        if source.archive_to:
+            there = storage.find(whole)
+            root = whole if there is not None and there.is_folder else stores.fixed_root(whole)
+            watching.archive(storage, what, root, stores.absolute(source.archive_to))
+        else:
+            watching.remove(storage, what)
 
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         return folders.read_files(spark, source.path, source, request, recursive=source.recursive)

@@ -12,9 +12,10 @@ from penstock.connectors import storage as stores
 from penstock.connectors.base import METADATA, REJECTED, Column, Format, ReadRequest, SourceOptions
 from penstock.connectors.storage import Entry, Storage
 from penstock.connectors.templates import NO_VALUE, as_glob, uncompressed
+from penstock.connectors.watching import paths_in
 from penstock.errors import DataError, InputError, did_you_mean
 from penstock.options import Value
-from penstock.schema import from_avsc, quoted
+from penstock.schema import METADATA_TYPES, ddl, from_avsc, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 def read_files(
     spark: SparkSession, path: str, source: SourceOptions, request: ReadRequest, *, recursive: bool = False
 ) -> DataFrame:
-    """The rows of the files that `path` means."""
+    """The rows of the files that `path` means, or of those in a batch of the watched ones."""
     found = resolve(spark, path, source, request, recursive=recursive)
+    if not found.files:
+        return _no_rows(spark, found)
     frame = found.format.read(spark, found.files, found.columns, found.request)
     if not found.request.partitions:
         return frame
@@ -35,6 +38,15 @@ def read_files(
     wanted = [there[c.name.lower()] for c in request.prune(found.order)]
     hidden = [c for c in (METADATA, REJECTED) if c in frame.columns]
     return frame.select(*(quoted(c) for c in [*wanted, *hidden]))
+
+
+def _no_rows(spark: SparkSession, found: Found) -> DataFrame:
+    """What a batch without files gives."""
+    request = found.request
+    fields = ", ".join(f"{name}: {METADATA_TYPES[name]}" for name in sorted(request.metadata))
+    hidden = [Column(METADATA, f"STRUCT<{fields}>")] if fields else []
+    hidden += [Column(REJECTED, "BOOLEAN")] if request.on_error != "fail" else []
+    return spark.createDataFrame([], ddl((*request.prune(found.order), *hidden)))
 
 
 def _with_partitions(spark: SparkSession, found: Found, keys: tuple[Column, ...]) -> DataFrame:
@@ -78,10 +90,13 @@ def resolve(
     spark: SparkSession, path: str, source: SourceOptions, request: ReadRequest, *, recursive: bool = False
 ) -> Found:
     form = known_format(request.format, path)
-    storage = stores.of(spark, stores.absolute(path))
-    files = find(storage, path, recursive)
-    if not files:
-        raise missing(storage, path)
+    if request.records is not None:
+        files = paths_in(request.records)
+    else:
+        storage = stores.of(spark, stores.absolute(path))
+        files = find(storage, path, recursive)
+        if not files:
+            raise missing(storage, path)
     base, values = partitions_of(files, _written_root(path))
     columns = request.columns or (from_avsc(source.schema_file) if source.schema_file else ())
     declared = {c.name.lower(): c for c in columns}
@@ -102,6 +117,15 @@ def resolve(
         order=tuple(order),
         keys={key.lower(): key for key in values},
     )
+
+
+def columns_in(
+    spark: SparkSession, path: str, source: SourceOptions, request: ReadRequest, *, recursive: bool = False
+) -> tuple[Column, ...]:
+    """All columns of the files that `path` means, with those of their folders' names."""
+    found = resolve(spark, path, source, request, recursive=recursive)
+    keys = {c.name.lower(): c for c in found.request.partitions}
+    return tuple(keys.get(c.name.lower(), c) for c in found.order)
 
 
 def facts(spark: SparkSession, path: str, *, recursive: bool = False) -> dict[str, Value]:

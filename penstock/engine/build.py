@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import REJECTED
+from penstock.connectors.base import REJECTED, ReadRequest
 from penstock.engine import failures
 from penstock.engine.failures import Asked
 from penstock.errors import Place, StatementError
@@ -15,7 +17,19 @@ from penstock.plan.nodes import Scan, Transform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-_numbers = count(1)
+RequestOf = Callable[[Scan], ReadRequest]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A scan, and what was asked of its connector."""
+
+    scan: Scan
+    request: ReadRequest
+
+    def rejects(self, spark: SparkSession) -> DataFrame:
+        """The records that were rejected."""
+        return self.scan.connector.rejects(spark, self.scan.options, self.request)
 
 
 @dataclass
@@ -23,47 +37,65 @@ class Built:
     """A frame, and what is to be asked of its scans once an action on it has run."""
 
     frame: DataFrame
-    rejected: list[tuple[Scan, Observation]] = field(default_factory=list)
+    rejected: list[tuple[Reading, Observation]] = field(default_factory=list)
     queries: list[Asked] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    views: dict[Place, str] = field(default_factory=dict)
+    """The view of each scan, by its place."""
 
 
-def build(spark: SparkSession, node: Scan | Transform) -> Built:
-    """The rows of a node; analysed by Spark, but not read."""
-    return _scan(spark, node) if isinstance(node, Scan) else _transform(spark, node)
+def build(
+    spark: SparkSession, node: Scan | Transform, request_of: RequestOf = attrgetter("request")
+) -> Built:
+    """The rows of a node; analysed by Spark, but not read. `request_of` says what is asked of a scan."""
+    return _Builder(spark, request_of).build(node)
 
 
-def _transform(spark: SparkSession, node: Transform) -> Built:
-    inputs = [build(spark, child) for child in node.inputs]
-    views = [f"penstock_{next(_numbers)}" for _ in inputs]
-    for view, built in zip(views, inputs, strict=True):
-        built.frame.createOrReplaceTempView(view)
-    asked = Asked(node, tuple(views))
-    try:
-        with failures.in_query(asked):
-            frame = spark.sql(asked.text)
-    except StatementError as failure:
-        if failure.code == "unresolved-column" and any(_is_pruned(child) for child in node.inputs):
-            # Only columns that the query names were opened; among all of them Spark finds the nearest.
-            _transform(spark, replace(node, inputs=tuple(map(_whole, node.inputs))))
-        raise
-    return Built(
-        frame,
-        [watch for built in inputs for watch in built.rejected],
-        [asked, *(query for built in inputs for query in built.queries)],
-    )
+class _Builder:
+    def __init__(self, spark: SparkSession, request_of: RequestOf) -> None:
+        self.spark, self.request_of = spark, request_of
+        # The same names each time: a stream builds its query anew for each batch.
+        self.views = (f"penstock_{number}" for number in count(1))
 
+    def build(self, node: Scan | Transform) -> Built:
+        return self.scan(node) if isinstance(node, Scan) else self.transform(node)
 
-def _scan(spark: SparkSession, scan: Scan) -> Built:
-    with failures.in_scan(scan):
-        frame = scan.connector.read(spark, scan.options, scan.request)
-    if REJECTED not in frame.columns:
-        return Built(frame)
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
+    def transform(self, node: Transform) -> Built:
+        inputs = [self.build(child) for child in node.inputs]
+        views = [next(self.views) for _ in inputs]
+        for view, built in zip(views, inputs, strict=True):
+            built.frame.createOrReplaceTempView(view)
+        asked = Asked(node, tuple(views))
+        try:
+            with failures.in_query(asked):
+                frame = self.spark.sql(asked.text)
+        except StatementError as failure:
+            if failure.code == "unresolved-column" and any(_is_pruned(child) for child in node.inputs):
+                # Only columns that the query names were opened; among all of them Spark finds the nearest.
+                self.transform(replace(node, inputs=tuple(map(_whole, node.inputs))))
+            raise
+        return Built(
+            frame,
+            [watch for built in inputs for watch in built.rejected],
+            [asked, *(query for built in inputs for query in built.queries)],
+            [reading for built in inputs for reading in built.readings],
+            {at: view for built in inputs for at, view in built.views.items()}
+            | {n.at: v for n, v in zip(node.inputs, views, strict=True) if isinstance(n, Scan)},
+        )
 
-    observation = Observation()
-    observed = frame.observe(observation, f.count_if(f.col(REJECTED)).alias("rejected"))
-    return Built(observed.where(~f.col(REJECTED)).drop(REJECTED), [(scan, observation)])
+    def scan(self, scan: Scan) -> Built:
+        reading = Reading(scan, self.request_of(scan))
+        with failures.in_scan(scan):
+            frame = scan.connector.read(self.spark, scan.options, reading.request)
+        if REJECTED not in frame.columns:
+            return Built(frame, readings=[reading])
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        observation = Observation()
+        observed = frame.observe(observation, f.count_if(f.col(REJECTED)).alias("rejected"))
+        good = observed.where(~f.col(REJECTED)).drop(REJECTED)
+        return Built(good, [(reading, observation)], readings=[reading])
 
 
 def _is_pruned(node: Scan | Transform) -> bool:

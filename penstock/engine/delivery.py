@@ -1,22 +1,22 @@
-"""Batches to sinks: checked before anything is read, read once for all sinks, bad records accounted for."""
+"""Batches to sinks: checked before anything is read, read once for all sinks, every record accounted for."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from penstock.connectors import registry as connectors
-from penstock.connectors.base import Batch
-from penstock.engine import failures
+from penstock.connectors.base import Batch, Refused
+from penstock.engine import failures, kept, letters
 from penstock.engine.build import Built, observed
+from penstock.engine.pacing import paced
+from penstock.engine.retrying import retried
+from penstock.engine.state import State
 from penstock.errors import DataError, PenstockError
-from penstock.formats import registry as formats
-from penstock.plan.nodes import Pipeline, Scan, Write
+from penstock.plan.nodes import Pipeline, Write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,17 +28,37 @@ class Delivered:
 
     rows: int
     rejected: int
+    """Records that could not be read."""
+    refused: int
+    """Rows that a sink did not take."""
     dead_letters: tuple[str, ...]
     seconds: float
 
 
-def check_targets(spark: SparkSession, sinks: Sequence[Write]) -> None:
+@dataclass(frozen=True)
+class Run:
+    """A batch of a pipeline: its number and time are the same when it runs again."""
+
+    state: State
+    number: int
+    time: datetime
+    pause: Callable[[float], None] = sleep
+    """Waits before a retry; may raise when there is to be none."""
+    on_retry: Callable[[str, Exception, float], None] = lambda label, failure, seconds: None
+
+    def batch(self, sink: str, target: Write | None = None) -> Batch:
+        aside = str(self.state.staged(self.number))
+        form = target.format if target else None
+        return Batch(self.state.id, sink, self.number, self.time, form, aside)
+
+
+def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: bool = False) -> None:
     """Stops before reading when a target cannot be written, or holds rows and nothing says what to do."""
     for sink in sinks:
         with _placed(sink):
             sink.connector.check_target(spark, sink.options)
-    # Invariant 4
-    for sink in sinks:
+    # Invariant 4: a stream adds to what is there.
+    for sink in () if streaming else sinks:
         if not (sink.connector.capabilities.append or sink.connector.capabilities.overwrite):
             continue
         if sink.options.mode is None and sink.connector.holds_rows(spark, sink.options):
@@ -50,46 +70,123 @@ def check_targets(spark: SparkSession, sinks: Sequence[Write]) -> None:
             )
 
 
-def deliver(
-    spark: SparkSession, pipeline: Pipeline, built: Built, id: str, number: int, state: Path
-) -> Delivered:
-    """Writes one batch to every sink, then accounts for the records that could not be read."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    started = time.monotonic()
-    counted = Observation()
-    frame = built.frame.observe(counted, f.count(f.lit(1)).alias("rows"))
-    now = datetime.now(timezone.utc)
+def deliver(spark: SparkSession, pipeline: Pipeline, make: Callable[[], Built], run: Run) -> Delivered:
+    """Writes one batch, which `make` builds, to every sink; accounts for what cannot be read or written."""
+    delivery = _Delivery(spark, pipeline, run)
+    started = monotonic()
     try:
-        if len(pipeline.sinks) > 1:
-            frame = frame.persist()
-        for position, sink in enumerate(pipeline.sinks):
-            batch = Batch(id, f"{position}-{sink.connector.name}", number, now, sink.format)
-            _write(frame, sink, batch)
-        counts = [(scan, observed(spark, watch)) for scan, watch in built.rejected]
-        # Invariant 1: what was rejected is kept before the batch counts as delivered.
-        letters = [
-            _dead_letters(spark, scan, Batch(id, f"dead_letters-{position}", number, now), state)
-            for position, (scan, n) in enumerate(counts)
-            if n and scan.options.on_error == "dead_letter"
-        ]
+        if any(sink.connector.needs_parts(sink.options) for sink in pipeline.sinks):
+            delivery.by_parts(make)
+        else:
+            delivery.directly(make)
     except Exception as failure:
-        raise _explained(spark, pipeline, built, failure) from failure
-    finally:
-        if len(pipeline.sinks) > 1:
-            frame.unpersist()
-    return Delivered(
-        rows=observed(spark, counted),
-        rejected=sum(n for _, n in counts),
-        dead_letters=tuple(letters),
-        seconds=time.monotonic() - started,
-    )
+        raise delivery.explained(failure) from failure
+    return delivery.done(monotonic() - started)
 
 
-def _write(frame: DataFrame, sink: Write, batch: Batch) -> None:
-    with _placed(sink):
-        sink.connector.write(frame, sink.options, batch)
+@dataclass
+class _Accounts:
+    """What became of the records that were read."""
+
+    rows: int = 0
+    rejected: int = 0
+    dead_letters: list[str] = field(default_factory=list)
+
+
+class _Delivery:
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, run: Run) -> None:
+        self.spark, self.pipeline, self.run = spark, pipeline, run
+        self.built: Built | None = None
+        self.accounts = _Accounts()
+        self.refused = 0
+
+    def directly(self, make: Callable[[], Built]) -> None:
+        built, counted = self._counted(make)
+        several = len(self.pipeline.sinks) > 1
+        if several:
+            built.frame.persist()
+        try:
+            self._write_all(built.frame)
+            self.accounts = self._account(built, counted)
+        finally:
+            if several:
+                built.frame.unpersist()
+
+    def by_parts(self, make: Callable[[], Built]) -> None:
+        """Through files, so that a part that a sink has already is the same when the batch runs again."""
+        folder = self.run.state.staged(self.run.number)
+        told = kept.load(folder)
+        if told is None:
+            built, counted = self._counted(make)
+            kept.save(built.frame, folder)
+            self.accounts = self._account(built, counted)
+            kept.seal(folder, asdict(self.accounts))
+        else:
+            self.accounts = _Accounts(told["rows"], told["rejected"], told["dead_letters"])
+        with kept.opened(self.spark, folder) as frame:
+            self._write_all(frame)
+
+    def _counted(self, make: Callable[[], Built]) -> tuple[Built, Callable[[], int]]:
+        """The batch, and how many rows it had once an action has run."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        built = self.built = make()
+        counter = Observation()
+        counting = built.frame.observe(counter, f.count(f.lit(1)).alias("rows"))
+        return Built(counting, built.rejected, built.queries), lambda: observed(self.spark, counter)
+
+    def _account(self, built: Built, counted: Callable[[], int]) -> _Accounts:
+        """Counts what was read, and keeps what was rejected before the batch counts as delivered."""
+        # Invariant 1
+        accounts = _Accounts(counted())
+        for position, (reading, watch) in enumerate(built.rejected):
+            number = observed(self.spark, watch)
+            accounts.rejected += number
+            if number and reading.scan.options.on_error == "dead_letter":
+                batch = self.run.batch(f"dead_letters-{position}")
+                found = letters.of_records(reading.rejects(self.spark), reading.scan, batch)
+                place = letters.store(found, reading.scan.dead_letter, batch, self.run.state)
+                accounts.dead_letters.append(place)
+        return accounts
+
+    def _write_all(self, frame: DataFrame) -> None:
+        for position, sink in enumerate(self.pipeline.sinks):
+            refused = self._write(frame, sink, self.run.batch(f"{position}-{sink.connector.name}", sink))
+            self.refused += len(refused)
+            if refused and sink.options.on_error == "dead_letter":
+                batch = self.run.batch(f"refused-{position}")
+                found = letters.of_rows(self.spark, refused, sink, batch)
+                place = letters.store(found, sink.dead_letter, batch, self.run.state)
+                self.accounts.dead_letters.append(place)
+
+    def _write(self, frame: DataFrame, sink: Write, batch: Batch) -> Sequence[Refused]:
+        options = sink.options
+        with _placed(sink):
+            return retried(
+                lambda: sink.connector.write(paced(frame, options.rate_limit), options, batch),
+                retries=options.retries,
+                backoff=options.retry_backoff,
+                is_passing=lambda failure: failures.is_passing(failure, [sink.connector]),
+                pause=self.run.pause,
+                on_retry=lambda failure, seconds: self.run.on_retry(sink.label, failure, seconds),
+            )
+
+    def explained(self, failure: Exception) -> PenstockError:
+        """Our error for a failed job; for a bad record that Spark met, the record is looked up."""
+        if failures.is_malformed(failure) and self.built is not None:
+            for reading in self.built.readings:
+                if reading.scan.format is None:
+                    continue
+                first = reading.rejects(self.spark).limit(1).collect()
+                if first:
+                    return failures.rejected(first[0].asDict(), reading.scan.at)
+        queries = self.built.queries if self.built else ()
+        return failures.translate(failure, queries, ends=self.pipeline.ends)
+
+    def done(self, seconds: float) -> Delivered:
+        places = tuple(dict.fromkeys(self.accounts.dead_letters))
+        return Delivered(self.accounts.rows, self.accounts.rejected, self.refused, places, seconds)
 
 
 @contextmanager
@@ -100,32 +197,3 @@ def _placed(sink: Write) -> Iterator[None]:
     except PenstockError as failure:
         failure.at = failure.at or sink.at
         raise
-
-
-def _explained(spark: SparkSession, pipeline: Pipeline, built: Built, failure: Exception) -> PenstockError:
-    """Our error for a failed job; for a bad record that Spark met, the record is looked up."""
-    if failures.is_malformed(failure):
-        for scan in pipeline.root.scans():
-            if scan.format is None:
-                continue
-            first = scan.connector.rejects(spark, scan.options, scan.request).limit(1).collect()
-            if first:
-                return failures.rejected(first[0].asDict(), scan.at)
-    return failures.translate(failure, built.queries)
-
-
-def _dead_letters(spark: SparkSession, scan: Scan, batch: Batch, state: Path) -> str:
-    """Keeps the bad records of a source: payload, error, file, line, source, time."""
-    from pyspark.sql import functions as f
-
-    rejects = scan.connector.rejects(spark, scan.options, scan.request)
-    letters = rejects.withColumn("source", f.lit(scan.label)).withColumn("time", f.lit(batch.time))
-    if scan.dead_letter is not None:
-        _write(letters, scan.dead_letter, replace(batch, format=scan.dead_letter.format))
-        return scan.dead_letter.label
-    folder = (state / "pipelines" / batch.pipeline / "dead_letters").absolute()
-    files, (parquet, _) = connectors.by_name("files"), formats.find("parquet")
-    assert files.Sink is not None
-    options = files.Sink.model_validate({"path": f"{folder}/*.parquet", "mode": "append"})
-    files.write(letters, options, replace(batch, format=parquet(parquet.WriteOptions())))
-    return str(folder)

@@ -10,9 +10,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from penstock.connectors import storage as stores
+from penstock.connectors.base import Connector
 from penstock.errors import DataError, PenstockError, Place, RunError, SetupError, StatementError
 from penstock.formats.base import bad_record
-from penstock.plan.nodes import Scan, Transform
+from penstock.plan.nodes import Scan, Transform, Write
 
 _BAD_FILE = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|is not a Parquet file|Not an Avro data file|Malformed ORC|"
@@ -97,10 +98,29 @@ def _place(failure: Any, queries: Sequence[Asked]) -> Place | None:
     return queries[0].place(offset, offset + 1)
 
 
-def translate(failure: Exception, queries: Sequence[Asked] = (), *, name: str = "a file") -> PenstockError:
-    """An error of a running job; `queries` are those that it ran, `name` is what it read."""
+def is_passing(failure: Exception, connectors: Iterable[Connector]) -> bool:
+    """Whether a failure may go away by itself, as the connectors that take part judge it."""
+    return any(connector.is_passing(failure) for connector in connectors)
+
+
+def translate(
+    failure: Exception,
+    queries: Sequence[Asked] = (),
+    *,
+    name: str = "a file",
+    ends: Sequence[Scan | Write] = (),
+) -> PenstockError:
+    """An error of a running job; `queries` are those that it ran, `name` is what it read.
+
+    The connectors of its `ends` are asked first: they know what their systems say.
+    """
     if isinstance(failure, PenstockError):
         return failure
+    for end in ends:
+        told = end.connector.explain_failure(failure, end.options)
+        if told is not None:
+            told.at = told.at or end.at
+            return told
     text = str(failure)
     record = bad_record(text)
     if record is not None:

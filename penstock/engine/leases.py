@@ -108,14 +108,9 @@ class Lease:
         self._wait_for_what_is_left()
         self._until = time.time() + self._seconds
         holder = json.dumps(asdict(self._holder))
-        taken = self._catalog.take_lease(self._pipeline.id, holder, self._until, _is_over)
+        taken = self._catalog.take_lease(self._pipeline.id, holder, self._until, is_over)
         if isinstance(taken, LeaseEntry):
-            raise RunError(
-                "already-running",
-                f"pipeline '{self._pipeline.name}' is run by {Holder.parse(taken.holder)}",
-                hint="wait until it has ended, or end it; if it died on another machine, its lease ends in"
-                f" {max(0.0, taken.until - time.time()):.0f} s",
-            )
+            raise _held(self._pipeline, taken)
         self.fence = taken
         self._thread.start()
         return self
@@ -167,5 +162,22 @@ class Lease:
         catalog.close()
 
 
-def _is_over(lease: LeaseEntry) -> bool:
+def refuse_if_held(catalog: Catalog, pipeline: PipelineEntry) -> None:
+    """Raises while a process runs a pipeline."""
+    lease = catalog.lease(pipeline.id)
+    if lease is not None and not is_over(lease):
+        raise _held(pipeline, lease)
+
+
+def _held(pipeline: PipelineEntry, lease: LeaseEntry) -> RunError:
+    return RunError(
+        "already-running",
+        f"pipeline '{pipeline.name}' is run by {Holder.parse(lease.holder)}",
+        hint=f"wait until it has ended, or end it: penstock stop {pipeline.name}; if it died on another"
+        f" machine, its lease ends in {max(0.0, lease.until - time.time()):.0f} s",
+    )
+
+
+def is_over(lease: LeaseEntry) -> bool:
+    """Whether nobody holds it."""
     return lease.until <= time.time() or Holder.parse(lease.holder).is_gone()

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DataError
 from penstock.formats.records import MARKER, METADATA, REJECTED
-from penstock.schema import Column, ddl, quoted
+from penstock.schema import METADATA_TYPES, Column, ddl, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, DataFrameReader
-
-METADATA_TYPES = {
-    "filename": "STRING", "path": "STRING", "size": "BIGINT", "modified": "TIMESTAMP", "row_number": "BIGINT",
-}  # fmt: skip
 
 _TEXT = re.compile(r"(?:VARCHAR|CHAR|CHARACTER)\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _FILE, _BLOCK, _COUNTER, _ABOUT, _ROW = "_file", "_block", "_counter", "_about", "_row"
@@ -97,7 +93,7 @@ def finished(
         frame = frame.withColumn(REJECTED, wrong if rule is None else wrong | rule.isNotNull())
         names.append(REJECTED)
     elif rule is not None:
-        frame = frame.where(_raise(rule))
+        frame = frame.where(raising(rule, file_path().alias("file")))
     described = _described(frame, request.metadata, row_index)
     if request.metadata:
         names.insert(len(used), METADATA)
@@ -165,13 +161,16 @@ def _count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.append_column(_COUNTER, pa.array(numbers, pa.int64()))
 
 
-def broken_rule(columns: Sequence[Column]) -> Expression | None:
-    """What is wrong with a row of typed columns: a null or a text that its declaration forbids."""
+def broken_rule(columns: Sequence[Column], of: Expression | None = None) -> Expression | None:
+    """What is wrong with a row of typed columns: a null or a text that its declaration forbids.
+
+    `of` is a struct that holds the columns, if they do not stand alone.
+    """
     from pyspark.sql import functions as f
 
     rules = []
     for column in columns:
-        value = f.col(quoted(column.name))
+        value = f.col(quoted(column.name)) if of is None else of.getField(column.name)
         limit = text_limit(column)
         if not column.nullable:
             rules.append(f.when(value.isNull(), f.lit(f"{column.name}: null, but it is NOT NULL")))
@@ -181,13 +180,13 @@ def broken_rule(columns: Sequence[Column]) -> Expression | None:
     return f.coalesce(*rules) if rules else None
 
 
-def _raise(rule: Expression) -> Expression:
+def raising(error: Expression, *about: Expression) -> Expression:
+    """A condition that fails with a bad record, and what is told `about` it, where there is an error."""
     from pyspark.sql import functions as f
 
-    record = f.to_json(f.struct(rule.alias("error"), file_path().alias("file")))
-    return f.when(rule.isNotNull(), f.raise_error(f.concat(f.lit(MARKER), record)).cast("boolean")).otherwise(
-        True
-    )
+    record = f.to_json(f.struct(error.alias("error"), *about))
+    failure = f.raise_error(f.concat(f.lit(MARKER), record)).cast("boolean")
+    return f.when(error.isNotNull(), failure).otherwise(True)
 
 
 def broken_rows(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:

@@ -35,12 +35,11 @@ from penstock.plan.nodes import (
     Transform,
     Write,
 )
-from penstock.schema import Column
+from penstock.schema import METADATA_TYPES, Column
 from penstock.sql import statements as sql
 from penstock.sql.parse import parse
 from penstock.uri import Uri, mask
 
-METADATA_FIELDS = frozenset({"filename", "path", "row_number", "size", "modified"})
 SETTABLE = ("streams", "performance_profile", "delivery_profile")
 
 
@@ -278,7 +277,7 @@ class Binder:
         mentioned = query.names if query is not None else frozenset()
         metadata = frozenset[str]()
         if "_metadata" in mentioned:
-            metadata = mentioned & METADATA_FIELDS or METADATA_FIELDS
+            metadata = mentioned & METADATA_TYPES.keys() or frozenset(METADATA_TYPES)
         return Scan(
             label=described.label,
             connector=connector,
@@ -293,14 +292,14 @@ class Binder:
             dead_letter=self._dead_letter(options, given),
         )
 
-    def _dead_letter(self, options: SourceOptions, settings: Iterable[Setting]) -> Write | None:
+    def _dead_letter(self, options: SourceOptions | SinkOptions, settings: Iterable[Setting]) -> Write | None:
         if options.dead_letter is None:
             return None
         setting = next(s for s in settings if s.key.lower() == "dead_letter")
         if options.on_error != "dead_letter":
             raise OptionError(
                 "bad-option",
-                "dead_letter names a place for bad records, but on_error keeps none",
+                "dead_letter names a place, but on_error keeps nothing",
                 at=setting.at,
                 hint="add on_error = 'dead_letter'",
             )
@@ -314,7 +313,8 @@ class Binder:
         given = self._settings(described, settings, connector.Sink, "sink")
         options, format = self._typed(connector, connector.Sink, "WriteOptions", given, at)
         assert isinstance(options, SinkOptions)
-        return Write(described.label, connector, options, format, tuple(given), at)
+        letters = self._dead_letter(options, given)
+        return Write(described.label, connector, options, format, tuple(given), at, letters)
 
     def _typed(
         self, connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place

@@ -37,6 +37,10 @@ class Scan:
     """Where bad records go, when the statement says so itself."""
 
     @property
+    def unbounded(self) -> bool:
+        return self.connector.is_unbounded(self.options)
+
+    @property
     def request(self) -> ReadRequest:
         return ReadRequest(
             columns=self.columns,
@@ -74,6 +78,8 @@ class Write:
     format: Format | None
     settings: tuple[Setting, ...]
     at: Place
+    dead_letter: Write | None = None
+    """Where rows go that it refuses, when the statement says so itself."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,31 @@ class Pipeline:
     """The name that the statement itself gives it (CREATE SINK name), if any."""
     notes: tuple[str, ...] = ()
     """What is accepted without effect, or easily misread: said once, never hidden."""
+
+    @property
+    def ends(self) -> tuple[Scan | Write, ...]:
+        """All its sources and sinks."""
+        return (*self.root.scans(), *self.sinks)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether it goes on as rows arrive."""
+        return any(scan.unbounded for scan in self.root.scans())
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a stream is to read only what there is, because all of its sources say so."""
+        return all(getattr(s.options, "bounded", False) for s in self.root.scans() if s.unbounded)
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether it leaves nothing behind, so that it needs no identity."""
+        letters = any(end.options.on_error == "dead_letter" for end in self.ends)
+        return not letters and all(sink.connector.name == "terminal" for sink in self.sinks)
+
+    def dead_letters(self) -> list[Write]:
+        """Where dead letters go, as far as the statement says so itself."""
+        return [end.dead_letter for end in self.ends if end.dead_letter is not None]
 
 
 @dataclass(frozen=True)

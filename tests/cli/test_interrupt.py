@@ -25,7 +25,8 @@ def press() -> None:
 
 
 def during(spark: object, *work: Callable[[], object]) -> None:
-    with Interruptible(lambda: spark):  # type: ignore[arg-type,return-value]
+    session = SimpleNamespace(opened=spark, running=[])
+    with Interruptible(session):  # type: ignore[arg-type]
         for step in work:
             step()
 

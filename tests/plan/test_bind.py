@@ -208,8 +208,8 @@ def test_a_profile_sets_what_a_connector_knows(project: Path) -> None:
 
 
 def test_a_profile_that_sets_nothing_here_says_so() -> None:
-    checked = Session().check("SELECT id FROM 'a.csv' WITH (performance_profile = 'high_throughput')")
-    assert checked.notes == ("performance profile 'high_throughput' has no effect on files",)
+    checked = Session().check("SELECT id FROM 'a.csv' WITH (delivery_profile = 'critical')")
+    assert checked.notes == ("delivery profile 'critical' has no effect on files",)
     assert fails("SELECT id FROM 'a.csv' WITH (performance_profile = 'fast')").code == "unknown-profile"
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.formats.frames import METADATA_TYPES, spark_ddl
+from penstock.formats.frames import spark_ddl
 from penstock.formats.lines.csv_record import Dialect
 from penstock.formats.lines.splits import Split, plan_splits
 from penstock.formats.lines.tasks import Task
 from penstock.formats.records import METADATA, REJECTED, REJECTS
-from penstock.schema import Column
+from penstock.schema import METADATA_TYPES, Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,20 +1,24 @@
-"""Penstock from Python: `penstock.run("SELECT ...")`, or a `Session` for more than one statement.
-
-A text is checked whole before anything in it runs. Its statements then run in order.
-"""
+"""A `Session`: statements over one configuration, one catalog and one Spark session."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import config
+from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Ran, Started, Table, Text
+from penstock.api.pipeline import Pipeline
 from penstock.catalog import Catalog
-from penstock.errors import Place, StatementError
+from penstock.errors import InputError, PenstockError, Place, StatementError, did_you_mean
 from penstock.options import Setting
 from penstock.plan import explain
 from penstock.plan.bind import Binder
@@ -24,12 +28,12 @@ from penstock.plan.nodes import (
     Description,
     Explanation,
     Listing,
-    Pipeline,
     Plan,
     Remove,
     Scan,
     Transform,
 )
+from penstock.plan.nodes import Pipeline as PipelinePlan
 from penstock.schema import Column
 from penstock.sql.parse import parse
 from penstock.sql.secrets import replace_secrets
@@ -41,64 +45,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A pipeline that moved its rows."""
+class Running:
+    """How statements are to run."""
 
-    name: str
-    id: str
-    rows: int
-    rejected: int
-    sinks: tuple[str, ...]
-    dead_letters: tuple[str, ...]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Done:
-    """A statement that changed the catalog or a setting."""
-
-    message: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A statement whose answer is a table."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-
-@dataclass(frozen=True)
-class Text:
-    """A statement whose answer is a text, such as EXPLAIN."""
-
-    text: str
-
-
-Outcome = Ran | Done | Table | Text
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """What a source holds: its columns, its first rows, and what its connector tells of it."""
-
-    label: str
-    connector: str
-    format: str | None
-    columns: tuple[Column, ...]
-    rows: tuple[dict[str, Any], ...]
-    facts: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Checked:
-    """Plans of a text, bound and ready to run; `text` and `source` are where they came from."""
-
-    plans: tuple[Plan, ...]
-    text: str
-    source: str
-    notes: tuple[str, ...] = field(default=())
+    name: str | None = None
+    """A name for the pipelines, in place of their own."""
+    dry: bool = False
+    """Whether to open sources and check targets only, and move no row."""
+    until_caught_up: bool = False
+    """Whether streams read what there is, and end."""
+    reset: bool = False
+    """Whether streams begin anew."""
+    tell: Callable[[str], None] = lambda text: None
+    """Told what happens to streams while they run."""
 
 
 class Session:
@@ -114,6 +73,7 @@ class Session:
         self._opened = False
         self._settings: dict[str, str] = {}
         self._catalog: Catalog | None = None
+        self._running: list[Pipeline] = []
         if spark is not None:
             from penstock.engine.session import use_this_python
 
@@ -147,27 +107,42 @@ class Session:
             elif isinstance(plan, Assign) and not plan.setting.key.startswith("spark."):
                 binder.project = binder.project.with_setting(plan.setting)
             plans.append(plan)
-        notes = tuple(note for plan in plans if isinstance(plan, Pipeline | Define) for note in plan.notes)
+        notes = tuple(
+            note for plan in plans if isinstance(plan, PipelinePlan | Define) for note in plan.notes
+        )
         return Checked(tuple(plans), text, source, notes)
 
-    def run(self, text: str, source: str = "statement", *, name: str | None = None) -> list[Outcome]:
-        """Runs every statement of `text`, in order."""
-        return list(self.run_each(self.check(text, source), name=name))
+    def run(
+        self,
+        text: str,
+        source: str = "statement",
+        *,
+        name: str | None = None,
+        until_caught_up: bool = False,
+        reset: bool = False,
+    ) -> list[Outcome]:
+        """Runs every statement of `text`, in order, and waits for the streams among them to end."""
+        how = Running(name, until_caught_up=until_caught_up, reset=reset)
+        return list(self.run_each(self.check(text, source), how))
 
-    def run_each(self, checked: Checked, *, name: str | None = None, dry: bool = False) -> Iterator[Outcome]:
-        """Runs checked plans one by one; `dry` opens sources and checks targets, but moves no row."""
+    def run_each(self, checked: Checked, how: Running = Running()) -> Iterator[Outcome]:  # noqa: B008
+        """Runs checked plans one by one; streams go on beside the next ones, and are awaited at the end."""
         # Invariant 5: only what `check` has bound as a whole comes here.
-        names = _names(checked, name)
+        names = _names(checked, how.name)
+        started: list[Pipeline] = []
         for plan in checked.plans:
             match plan:
-                case Pipeline():
-                    yield self._move(plan, next(names), checked, dry)
+                case PipelinePlan() if plan.streaming and not how.dry:
+                    started.append(self._start(plan, next(names), checked, how))
+                    yield Started(started[-1].name, started[-1].id, tuple(s.label for s in plan.sinks))
+                case PipelinePlan():
+                    yield self._move(plan, next(names), checked, how.dry)
                 case Define():
                     yield Done(
-                        "nothing done" if dry else self._define(self.catalog, plan, self._stored(plan))
+                        "nothing done" if how.dry else self._define(self.catalog, plan, self._stored(plan))
                     )
                 case Remove():
-                    yield Done("nothing done" if dry else self._remove(plan))
+                    yield Done("nothing done" if how.dry else self._remove(plan))
                 case Listing():
                     yield self._list(plan)
                 case Description():
@@ -176,11 +151,44 @@ class Session:
                     yield self._assign(plan)
                 case Explanation():
                     yield Text(explain.render(plan))
+        for pipeline in started:
+            pipeline.wait()
+            yield pipeline.ran()
+
+    def start(
+        self,
+        text: str,
+        source: str = "statement",
+        *,
+        name: str | None = None,
+        until_caught_up: bool = False,
+        reset: bool = False,
+    ) -> Pipeline:
+        """Starts one stream, and returns while it runs."""
+        checked = self.check(text, source)
+        (plan, *more) = checked.plans or (None,)
+        if more or not isinstance(plan, PipelinePlan) or not plan.streaming:
+            hint = "run() takes the rest"
+            raise StatementError(
+                "not-a-stream", "start() takes one statement over a stream", at=None, hint=hint
+            )
+        how = Running(name, until_caught_up=until_caught_up, reset=reset)
+        return self._start(plan, next(_names(checked, name)), checked, how)
+
+    @property
+    def running(self) -> list[Pipeline]:
+        """The streams that go on."""
+        return [p for p in self._running if p.status not in ("finished", "stopped", "failed")]
+
+    def stop(self) -> None:
+        """Lets all streams of this session end after the batch at hand."""
+        for pipeline in self._running:
+            pipeline.stop()
 
     def sql(self, text: str) -> DataFrame:
         """The rows of one SELECT as a DataFrame, lazily."""
         checked = self.check(text)
-        if len(checked.plans) != 1 or not isinstance(checked.plans[0], Pipeline):
+        if len(checked.plans) != 1 or not isinstance(checked.plans[0], PipelinePlan):
             raise StatementError(
                 "not-a-select", "sql() takes one SELECT", at=None, hint="run() takes the rest"
             )
@@ -188,7 +196,7 @@ class Session:
 
         return build(self._fresh(checked), checked.plans[0].root).frame
 
-    def physical(self, plan: Pipeline, checked: Checked) -> str:
+    def physical(self, plan: PipelinePlan, checked: Checked) -> str:
         """Spark's own plan of a pipeline: what is pushed down, pruned and skipped."""
         from penstock.engine.build import build, physical_plan
 
@@ -228,6 +236,11 @@ class Session:
 
     def close(self) -> None:
         """Ends what this session started; a Spark session that was handed in goes on."""
+        self.stop()
+        for pipeline in self._running:
+            with suppress(PenstockError):  # who wanted to know has waited for it
+                pipeline.wait()
+        self._running.clear()
         if self._catalog is not None:
             self._catalog.close()
             self._catalog = None
@@ -243,41 +256,80 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _move(self, plan: Pipeline, name: str, checked: Checked, dry: bool) -> Outcome:
+    def _move(self, plan: PipelinePlan, name: str, checked: Checked, dry: bool) -> Outcome:
+        """Moves the rows of a bounded pipeline."""
         from penstock.engine.build import build
-        from penstock.engine.delivery import check_targets, deliver
-        from penstock.engine.leases import Lease
-        from penstock.engine.session import own_processes
+        from penstock.engine.delivery import Run, check_targets, deliver
+        from penstock.engine.holding import held, register
+        from penstock.engine.state import State
 
         spark = self._fresh(checked)
-        letters = [scan.dead_letter for scan in plan.root.scans() if scan.dead_letter is not None]
-        check_targets(spark, [*plan.sinks, *letters])
+        check_targets(spark, [*plan.sinks, *plan.dead_letters()])
         built = build(spark, plan.root)
         if dry:
             return Text(f"{explain.render(plan)}\ncolumns: {built.frame.schema.simpleString()}")
-        if _only_looks(plan):
-            done = deliver(spark, plan, built, "terminal", 0, self.state)
+        now = datetime.now(timezone.utc)
+        if plan.only_looks:
+            done = deliver(spark, plan, lambda: built, Run(State(self.state, "terminal"), 0, now))
             return Ran(name, "", done.rows, done.rejected, ("terminal",), done.dead_letters, done.seconds)
-        statement = replace_secrets(plan.statement, lambda _key, _secret: "***")
-        ends = ([s.label for s in plan.root.scans()], [s.label for s in plan.sinks])
-        known = self.catalog.register(name, statement, *ends)
-        with Lease(self.catalog, known, processes=own_processes()) as lease:
-            entry = self.catalog.start(known.id, statement, *ends)
-            folder = self.state / "pipelines" / entry.id
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "statement.sql").write_text(statement + ";\n", encoding="utf-8")
-            (folder / "plan.json").write_text(json.dumps(explain.to_dict(plan), indent=2), encoding="utf-8")
+        known = register(self.catalog, plan, name)
+        state = State(self.state, known.id)
+        with held(self.catalog, known, plan, state) as (lease, entry):
             try:
                 lease.check()
-                done = deliver(spark, plan, built, entry.id, entry.batches, self.state)
+                done = deliver(spark, plan, lambda: built, Run(state, entry.batches, now))
             except BaseException:
-                self.catalog.finish(entry.id, delivered=False)
+                self.catalog.finish(entry.id, "failed", entry.batches)
                 raise
-            self.catalog.finish(entry.id, delivered=True)
+            finally:
+                state.forget(entry.batches)
+            self.catalog.finish(entry.id, "finished", entry.batches + 1)
         return Ran(
             name, entry.id, done.rows, done.rejected, tuple(s.label for s in plan.sinks),
-            done.dead_letters, done.seconds,
+            done.dead_letters, done.seconds, done.refused,
         )  # fmt: skip
+
+    def _start(self, plan: PipelinePlan, name: str, checked: Checked, how: Running) -> Pipeline:
+        """Starts an unbounded pipeline."""
+        from penstock.engine.holding import register
+        from penstock.engine.streams import Stream
+
+        root, catalog = self.state, self.catalog
+        if plan.only_looks:  # it keeps nothing, so that it begins anew each time
+            root = Path(tempfile.mkdtemp(prefix="penstock-look-"))
+            atexit.register(shutil.rmtree, root, ignore_errors=True)
+            catalog = Catalog(root / "catalog.db")
+        elif how.reset:
+            self.reset(name, missing_ok=True)
+        stream = Stream(
+            self._fresh(checked),
+            plan,
+            register(catalog, plan, name),
+            root,
+            catalog=root / "catalog.db",
+            until_caught_up=how.until_caught_up or plan.bounded,
+            tell=how.tell,
+        )
+        pipeline = Pipeline(stream, tuple(sink.label for sink in plan.sinks))
+        stream.start()
+        self._running.append(pipeline)
+        return pipeline
+
+    def reset(self, name: str, *, missing_ok: bool = False) -> str | None:
+        """Lets a pipeline begin anew when it is next started; the folder of what it kept, which stays."""
+        from penstock.engine.leases import refuse_if_held
+        from penstock.engine.state import State
+
+        entry = self.catalog.pipeline(name)
+        if entry is None:
+            if missing_ok:
+                return None
+            known = [p.name for p in self.catalog.pipelines()]
+            hint = did_you_mean(name, known) if known else "none has run yet"
+            raise InputError("unknown-pipeline", f"there is no pipeline '{name}'", hint=hint)
+        refuse_if_held(self.catalog, entry)
+        self.catalog.renew(name)
+        return str(State(self.state, entry.id).folder)
 
     def _define(self, catalog: Catalog, plan: Define, text: str) -> str:
         made = catalog.put(
@@ -384,7 +436,7 @@ def run(text: str, *, config: str | Path | None = None, name: str | None = None)
 
 def _names(checked: Checked, name: str | None) -> Iterator[str]:
     """A name for each pipeline: the one that was asked for, its own, the file's, else a hash of the text."""
-    plans = [plan for plan in checked.plans if isinstance(plan, Pipeline)]
+    plans = [plan for plan in checked.plans if isinstance(plan, PipelinePlan)]
     stem = Path(checked.source).stem if checked.source.endswith(".sql") else None
     for number, plan in enumerate(plans, 1):
         base = name or stem
@@ -392,12 +444,6 @@ def _names(checked: Checked, name: str | None) -> Iterator[str]:
             yield plan.name or hashlib.sha256(plan.statement.text.encode()).hexdigest()[:8]
         else:
             yield base if number == 1 else f"{base}-{number}"
-
-
-def _only_looks(plan: Pipeline) -> bool:
-    """Whether a pipeline leaves nothing behind, so that it needs no identity."""
-    letters = any(scan.options.on_error == "dead_letter" for scan in plan.root.scans())
-    return not letters and all(sink.connector.name == "terminal" for sink in plan.sinks)
 
 
 def _jars(plans: Sequence[Plan]) -> tuple[str, ...]:

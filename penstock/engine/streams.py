@@ -1,0 +1,372 @@
+"""A pipeline that goes on: Spark plans batches of records, and each is delivered like a bounded statement.
+
+The streaming query holds nothing but the records of the sources. What is made of them, the whole statement,
+is built anew for each batch; so there is one way to decode, to reject, to join and to write.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from penstock.catalog import Catalog, PipelineEntry
+from penstock.connectors.base import Limits, ReadRequest
+from penstock.engine import analysis, failures
+from penstock.engine.build import build
+from penstock.engine.delivery import Delivered, Run, check_targets, deliver
+from penstock.engine.holding import held
+from penstock.engine.leases import Lease
+from penstock.engine.retrying import wait_before
+from penstock.engine.state import State
+from penstock.errors import DataError, PenstockError, Place, StatementError
+from penstock.plan.nodes import Pipeline, Scan
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_EVERY = 0.2
+_WAITING = 1.0
+"""Seconds between two looks into a source that has nothing yet."""
+_NUMBER = "_penstock_scan"
+
+
+class _Stopped(Exception):
+    """Ends a query before a batch has begun."""
+
+
+@dataclass
+class Progress:
+    """What a stream has done since it was started."""
+
+    state: str = "starting"
+    """`starting`, `waiting` for a first record, `running`, `stopping`, `finished`, `stopped` or `failed`."""
+    batches: int = 0
+    rows: int = 0
+    rejected: int = 0
+    refused: int = 0
+    retries: int = 0
+    restarts: int = 0
+    seconds: float = 0.0
+    """Time that was spent on batches."""
+    last: Delivered | None = None
+    dead_letters: dict[str, None] = field(default_factory=dict)
+
+    def add(self, done: Delivered) -> None:
+        self.batches += 1
+        self.rows += done.rows
+        self.rejected += done.rejected
+        self.refused += done.refused
+        self.seconds += done.seconds
+        self.last = done
+        self.dead_letters |= dict.fromkeys(done.dead_letters)
+
+
+class Stream:
+    """Runs in a thread of its own, from `start` until it is stopped, has caught up, or fails for good."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Pipeline,
+        entry: PipelineEntry,
+        root: Path,
+        *,
+        catalog: Path,
+        until_caught_up: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.name, self.id = entry.name, entry.id
+        self.progress = Progress()
+        self.failure: PenstockError | None = None
+        self._spark, self._plan, self._entry = spark, plan, entry
+        self._state = State(root, entry.id)
+        self._catalog = catalog
+        self._bounded = until_caught_up
+        self._tell = tell
+        self._scans = {scan.at: scan for scan in plan.root.scans()}
+        self._columns: dict[Place, tuple[Column, ...]] = {}
+        self._working = Lock()
+        self._stopping, self._started = Event(), Event()
+        self._cause: Exception | None = None
+        self._last: int | None = None
+        self._lease: Lease | None = None
+        self._thread = Thread(target=self._run, name=f"penstock-{entry.name}", daemon=True)
+
+    def start(self) -> None:
+        """Returns once it runs, or waits for its first record; raises what keeps it from that."""
+        self._thread.start()
+        self._started.wait()
+        if self.failure is not None and self.progress.state == "failed":
+            self._thread.join()
+            raise self.failure
+
+    def stop(self) -> None:
+        """Lets it end after the batch at hand."""
+        self._stopping.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended; raises what it failed of."""
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            return False
+        if self.failure is not None:
+            raise self.failure
+        return True
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        return self._query
+
+    _query: StreamingQuery | None = None
+
+    def _run(self) -> None:
+        catalog = Catalog(self._catalog)
+        try:
+            with held(catalog, self._entry, self._plan, self._state, self.stop) as (self._lease, _):
+                self._supervise()
+                catalog.finish(self.id, self._outcome(), self._state.batches())
+        except Exception as failure:  # noqa: BLE001 (who waits for it gets it)
+            self.failure = failures.translate(failure, ends=self._plan.ends)
+            self.progress.state = "failed"
+            catalog.finish(self.id, "failed", self._state.batches())
+        finally:
+            self._started.set()
+            catalog.close()
+
+    def _outcome(self) -> str:
+        self.progress.state = "stopped" if self._stopping.is_set() else "finished"
+        return self.progress.state
+
+    def _supervise(self) -> None:
+        """Runs the query; begins again when it failed of something that passes."""
+        attempt = 0
+        policy = max(self._plan.sinks, key=lambda sink: sink.options.retries).options
+        ends = self._plan.ends
+        while not self._stopping.is_set():
+            before = self.progress.batches
+            try:
+                self._open()
+                return self._to_its_end()
+            except Exception as failure:  # noqa: BLE001 (judged below)
+                cause = self._cause or failure
+                if isinstance(cause, _Stopped):
+                    return None
+                attempt = 0 if self.progress.batches > before else attempt
+                passing = failures.is_passing(cause, [end.connector for end in ends])
+                if not passing or attempt >= policy.retries:
+                    raise failures.translate(cause, ends=ends) from cause
+                seconds = wait_before(attempt, policy.retry_backoff)
+                self._tell(f"{self.name}: {failures.translate(cause, ends=ends)}; again in {seconds:.0f} s")
+            self.progress.restarts += 1
+            attempt += 1
+            self._stopping.wait(seconds)
+        return None
+
+    def _open(self) -> None:
+        """Finds out all that batches need to know, the first time from the sources themselves."""
+        check_targets(self._spark, [*self._plan.sinks, *self._plan.dead_letters()], streaming=True)
+        kept = self._state.kept()
+        if kept is None:
+            kept = {"sources": self._identities(), "columns": self._discovered()}
+            if self._stopping.is_set():
+                return
+            self._state.keep(kept)
+        elif kept["sources"] != self._identities():
+            raise StatementError(
+                "changed-sources",
+                f"pipeline '{self.name}' read {', '.join(kept['sources'])} until now; its position there"
+                " means nothing for other sources",
+                at=self._plan.statement.at,
+                hint="give it another --name, or begin anew with --reset",
+            )
+        self._columns = {
+            at: tuple(Column(*column) for column in columns)
+            for at, columns in zip(self._scans, kept["columns"], strict=True)
+        }
+
+    def _identities(self) -> list[str]:
+        return [f"{s.connector.name} {s.connector.identity(s.options)}" for s in self._unbounded()]
+
+    def _unbounded(self) -> list[Scan]:
+        return [scan for scan in self._scans.values() if scan.unbounded]
+
+    def _discovered(self) -> list[list[tuple[str, str, bool]]]:
+        """The columns of every source; waits for the first record of one that has none."""
+        found = []
+        for scan in self._scans.values():
+            columns: tuple[Column, ...] = ()
+            while not self._stopping.is_set():
+                try:
+                    with failures.in_scan(scan):
+                        columns = scan.connector.discover(self._spark, scan.options, scan.request)
+                    break
+                except DataError as failure:
+                    if failure.code != "empty-source" or not scan.unbounded:
+                        raise
+                    self._wait_for(scan)
+            found.append([(c.name, c.type, c.nullable) for c in columns])
+        return found
+
+    def _wait_for(self, scan: Scan) -> None:
+        if self._bounded:
+            self.stop()
+            self._tell(f"{self.name}: there is nothing in {scan.label} yet")
+            return
+        if self.progress.state != "waiting":
+            self.progress.state = "waiting"
+            self._tell(f"{self.name}: waits for the first record of {scan.label}, to see its columns")
+            self._started.set()
+        self._stopping.wait(_WAITING)
+
+    def _to_its_end(self) -> None:
+        if self._stopping.is_set():
+            return
+        self._cause = None
+        query = self._query = self._begin()
+        self.progress.state = "running"
+        self._started.set()
+        while not query.awaitTermination(_EVERY):  # type: ignore[arg-type]
+            self._acknowledge()
+            if self._stopping.is_set():
+                self._end(query)
+        self._acknowledge()
+
+    def _begin(self) -> StreamingQuery:
+        limits = self._limits()
+        records = self._records(limits)
+        self._check_query(records)
+        writer = records.writeStream.foreachBatch(self._batch).queryName(self.id)
+        writer = writer.option("checkpointLocation", f"file://{self._state.checkpoint}")
+        planned = self._state.planned()
+        where = f"at the {limits.start} position" if planned is None else f"after batch {planned}"
+        self._tell(f"{self.name}: begins {where}")
+        if self._bounded:
+            return writer.trigger(availableNow=True).start()
+        interval = self._interval(limits)
+        if interval is not None:
+            writer = writer.trigger(processingTime=f"{int(interval.total_seconds() * 1000)} milliseconds")
+        return writer.start()
+
+    def _check_query(self, records: DataFrame) -> None:
+        """Builds the statement over a batch without records, to find what is wrong with it now."""
+        empty = self._spark.createDataFrame([], records.schema)
+        built = build(self._spark, self._plan.root, lambda s: self._request(s, self._by_scan(empty)))
+        analysis.check(built, frozenset(built.views[scan.at] for scan in self._unbounded()))
+
+    def _limits(self) -> Limits:
+        options = [sink.options for sink in self._plan.sinks]
+        looks = all(sink.connector.name == "terminal" for sink in self._plan.sinks)
+        patience = min((o.batch_timeout for o in options if o.batch_timeout is not None), default=None)
+        fill = max((o.batch_size for o in options if o.batch_size is not None), default=None)
+        wait = patience is not None and not self._bounded
+        return Limits(
+            start="latest" if looks else "earliest",
+            fill=fill if wait else None,
+            patience=patience if wait else None,
+        )
+
+    def _interval(self, limits: Limits) -> timedelta | None:
+        """The least time between two batches."""
+        scans = self._unbounded()
+        triggers = [*(s.options.trigger for s in self._plan.sinks), *(s.options.trigger for s in scans)]
+        chosen = [trigger for trigger in triggers if trigger is not None]
+        filled = limits.fill is not None and all(scan.connector.fills_batches for scan in scans)
+        return chosen[0] if chosen else None if filled else limits.patience
+
+    def _records(self, limits: Limits) -> DataFrame:
+        """The records of all unbounded sources in one streaming frame, by the numbers of their scans."""
+        scans = self._unbounded()
+        frames = []
+        for scan in scans:
+            with failures.in_scan(scan):
+                frames.append(scan.connector.stream(self._spark, scan.options, limits))
+        return frames[0] if len(frames) == 1 else _union(frames)
+
+    def _request(self, scan: Scan, records: Mapping[Place, DataFrame]) -> ReadRequest:
+        return replace(scan.request, columns=self._columns[scan.at], records=records.get(scan.at))
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        """Called by Spark for each batch; when it returns, Spark commits the batch."""
+        with self._working:
+            try:
+                if self._stopping.is_set():
+                    raise _Stopped
+                self._deliver(frame, number)
+            except Exception as failure:
+                self._cause = failure
+                raise
+            self._last = number
+
+    def _deliver(self, frame: DataFrame, number: int) -> None:
+        assert self._lease is not None
+        self._lease.check()
+        spark, records = frame.sparkSession, self._by_scan(frame)
+        told = [s.connector.to_acknowledge(s.options, records[s.at]) for s in self._unbounded()]
+        if any(what is not None for what in told):
+            self._state.remember(number, told)
+        run = Run(self._state, number, self._state.time_of(number), self._pause, self._on_retry)
+        done = deliver(
+            spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, records)), run
+        )
+        self.progress.add(done)
+
+    def _by_scan(self, frame: DataFrame) -> dict[Place, DataFrame]:
+        """Which records are of which source."""
+        places = [scan.at for scan in self._unbounded()]
+        if len(places) == 1:
+            return {places[0]: frame}
+        return {at: _part(frame, number) for number, at in enumerate(places)}
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise _Stopped
+
+    def _on_retry(self, label: str, failure: Exception, seconds: float) -> None:
+        self.progress.retries += 1
+        self._tell(f"{self.name}: {label}: {failures.translate(failure)}; again in {seconds:.0f} s")
+
+    def _acknowledge(self) -> None:
+        """Tells sources of the batches that Spark has committed."""
+        scans = self._unbounded()
+        for batch, told in self._state.remembered():
+            for scan, what in zip(scans, told, strict=False):
+                if what is not None:
+                    scan.connector.acknowledge(self._spark, scan.options, what)
+            self._state.forget(batch)
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stops a query between two batches: in the middle of one, its sinks might have it uncommitted."""
+        self.progress.state = "stopping"
+        with self._working:
+            last = self._last
+        while query.isActive and last is not None and (self._state.committed() or 0) < last:
+            time.sleep(_EVERY / 10)
+        query.stop()
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    from functools import reduce
+
+    from pyspark.sql import functions as f
+
+    def packed(number: int, frame: DataFrame) -> DataFrame:
+        own = [
+            (f.struct("*") if i == number else f.lit(None).cast(other.schema)).alias(f"r{i}")
+            for i, other in enumerate(frames)
+        ]
+        return frame.select(f.lit(number).alias(_NUMBER), *own)
+
+    return reduce(lambda a, b: a.unionByName(b), (packed(i, frame) for i, frame in enumerate(frames)))
+
+
+def _part(frame: DataFrame, number: int) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return frame.where(f.col(_NUMBER) == number).select(f"r{number}.*")
