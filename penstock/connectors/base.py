@@ -19,7 +19,7 @@ from pydantic import Field
 
 from penstock.errors import InputError, PenstockError
 from penstock.options import Duration, Options, Value
-from penstock.schema import Column
+from penstock.schema import METADATA_TYPES, Column
 from penstock.uri import Uri
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ class Format(Protocol):
 REJECTED = "_rejected"
 """A hidden column of a frame that is read with `on_error` other than `fail`: whether the record is bad."""
 METADATA = "_metadata"
-"""A hidden column that describes the file of a row; there only when the request names its fields."""
+METADATA_COLUMN = Column(METADATA, f"STRUCT<{', '.join(f'{n}: {t}' for n, t in METADATA_TYPES.items())}>")
+"""A hidden column that describes the file of a row; it has the fields that the request names."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,10 @@ class ReadRequest:
     """Declared columns; empty when they are to be discovered."""
     used: frozenset[str] | None = None
     """Lower-case names that the statement mentions; None when it may use every column."""
+    hidden: frozenset[str] = frozenset()
+    """Those of the connector's hidden columns that the statement mentions."""
     metadata: frozenset[str] = frozenset()
-    """Fields of `_metadata` that the statement mentions."""
+    """Fields of `_metadata` that the statement mentions, when it is a hidden column of the connector."""
     filters: tuple[tuple[str, str, Any], ...] = ()
     """Conditions (column, operator, value) that each row must meet which the statement is to see, such as
     `('amount', '>', 100)`; operators are = < <= > >=, `in` with a tuple, and `is not null`. Spark checks them

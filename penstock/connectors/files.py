@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from penstock.connectors import folders, watching
 from penstock.connectors import storage as stores
 from penstock.connectors.base import (
+    METADATA_COLUMN,
     Batch,
     Capabilities,
     Column,
@@ -141,6 +142,9 @@ class Files(Connector):
     def format_options(self, options: Any) -> dict[str, Value]:
         compression = compression_of(options.path) if isinstance(options, Sink) else None
         return {"compression": compression} if compression else {}
+
+    def hidden(self, source: Any) -> tuple[Column, ...]:
+        return (METADATA_COLUMN,)
 
     def is_unbounded(self, source: Any) -> bool:
         return bool(source.watch)

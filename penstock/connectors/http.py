@@ -20,7 +20,15 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
-from penstock.connectors.base import Capabilities, Connector, ReadRequest, SourceOptions, Uri
+from penstock.connectors.base import (
+    METADATA_COLUMN,
+    Capabilities,
+    Column,
+    Connector,
+    ReadRequest,
+    SourceOptions,
+    Uri,
+)
 from penstock.connectors.folders import ending_of, file_rejects, read_files
 from penstock.errors import DataError, SetupError
 from penstock.options import Duration, Value
@@ -66,6 +74,9 @@ class Http(Connector):
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
         return {"url": uri.text}
+
+    def hidden(self, source: Any) -> tuple[Column, ...]:
+        return (METADATA_COLUMN,)
 
     def format_of(self, options: Any) -> str | None:
         return ending_of(urlsplit(options.url).path)

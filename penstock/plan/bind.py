@@ -16,7 +16,7 @@ from pydantic import Field
 from penstock import config
 from penstock.catalog import Catalog, Entry
 from penstock.connectors import registry as connectors
-from penstock.connectors.base import Connector, SinkOptions, SourceOptions
+from penstock.connectors.base import METADATA, Connector, SinkOptions, SourceOptions
 from penstock.connectors.registry import Kind
 from penstock.errors import OptionError, PenstockError, Place, StatementError
 from penstock.formats import registry as formats
@@ -183,7 +183,9 @@ class Binder:
         _not_yet(f"{statement.action.upper()} {statement.kind.upper()}", statement.at)
 
     def _transform(self, label: str, query: sql.Query, fallback: config.Endpoint | None = None) -> Transform:
-        return Transform(label, query, tuple(self._input(r, query, fallback) for r in query.relations))
+        inputs = tuple(self._input(r, query, fallback) for r in query.relations)
+        hidden = [node.hidden if isinstance(node, Scan) else frozenset[str]() for node in inputs]
+        return Transform(label, query.hiding(hidden), inputs)
 
     def _input(
         self, relation: sql.Relation, query: sql.Query, fallback: config.Endpoint | None
@@ -275,8 +277,9 @@ class Binder:
         options, format = self._typed(connector, connector.Source, "ReadOptions", given, at)
         assert isinstance(options, SourceOptions)
         mentioned = query.names if query is not None else frozenset()
+        hidden = frozenset(c.name for c in connector.hidden(options)) & mentioned
         metadata = frozenset[str]()
-        if "_metadata" in mentioned:
+        if METADATA in hidden:
             metadata = mentioned & METADATA_TYPES.keys() or frozenset(METADATA_TYPES)
         return Scan(
             label=described.label,
@@ -285,6 +288,7 @@ class Binder:
             format=format,
             columns=described.columns,
             used=None if query is None or query.star else query.names,
+            hidden=hidden,
             metadata=metadata,
             filters=(),
             settings=tuple(given),

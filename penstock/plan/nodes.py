@@ -27,6 +27,8 @@ class Scan:
     """Declared columns; empty when they are discovered on opening."""
     used: frozenset[str] | None
     """Names that the query mentions; None when it may use every column."""
+    hidden: frozenset[str]
+    """The connector's hidden columns that the query mentions."""
     metadata: frozenset[str]
     filters: tuple[tuple[str, str, Any], ...]
     """Conditions that the source may apply itself; Spark checks them again."""
@@ -45,6 +47,7 @@ class Scan:
         return ReadRequest(
             columns=self.columns,
             used=self.used,
+            hidden=self.hidden,
             metadata=self.metadata,
             filters=self.filters,
             format=self.format,

@@ -6,8 +6,7 @@ What Spark lacks is written over, a word here and there, so that everything else
 - `JSON_OBJECT('k', v, ...)` becomes `named_struct('k', v, ...)`: a struct nests in a JSON message as an
   object, where `to_json` would give quoted text;
 - `TUMBLE(ts, size)` and `HOP(ts, slide, size)` become `window(ts, size)` and `window(ts, size, slide)`,
-  and their `_START` and `_END` the fields of that window;
-- `*` leaves out `_metadata`, which is there only because the query asked for it by name.
+  and their `_START` and `_END` the fields of that window.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.sql.cursor import Fault, interval_text
 from penstock.sql.dialect import Parser
 from penstock.sql.filters import filters_of
-from penstock.sql.statements import Edit, Query, Relation
-
-HIDDEN = "_metadata"
+from penstock.sql.statements import Edit, Query, Relation, Star
 
 _RENAMED = {"json_extract": "get_json_object", "json_object": "named_struct"}
 _WINDOWS = {f"{kind}{field}": (kind, field.replace("_", ".")) for kind in ("tumble", "hop")
@@ -69,8 +66,6 @@ class _Reading:
         relations = tuple(self._relation(table) for table in self.tables)
         self._edit_json_arrows()
         self._edit_functions()
-        if HIDDEN in self.names:
-            self._edit_stars()
         return Query(
             text=self.parser.raw(self.first, self.stop),
             at=self.parser.place(self.first),
@@ -78,6 +73,7 @@ class _Reading:
             edits=tuple(_joined(self.edits, self.base)),
             names=self.names,
             star=self._uses_all_columns(),
+            stars=tuple(self._stars()),
         )
 
     def _find(self, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
@@ -258,37 +254,27 @@ class _Reading:
             self.parser.fail("expected a length such as INTERVAL '5' MINUTE", first)
         return _literal(text)
 
-    def _edit_stars(self) -> None:
+    def _stars(self) -> Iterator[Star]:
         for star in self._find(exp.Star):
             if "start" not in star.meta or _called(star.parent) == "count":
                 continue
-            hidden = self._hidden(star)
             at = self.index[star.meta["start"]]
-            if not hidden or any(HIDDEN in e.name.lower() for e in star.args.get("except_") or ()):
-                continue
-            if star.args.get("except_") and self.tokens[at + 2].token_type == TokenType.L_PAREN:
-                _, close = self._arguments(at + 1)
-                self._insert(self.tokens[close].start, f", {hidden}")
-            else:
-                self._insert(self.tokens[at].end + 1, f" EXCEPT ({hidden})")
+            end, listed = self.tokens[at].end + 1, None
+            if star.args.get("except_"):
+                listed = frozenset(e.name.lower() for e in star.args["except_"])
+                if self.tokens[at + 2].token_type == TokenType.L_PAREN:
+                    _, close = self._arguments(at + 1)
+                    end = self.tokens[close].start
+            relations = tuple(self.tables.index(table) for table in self._meant(star))
+            yield Star(end - self.base, listed, relations)
 
-    def _hidden(self, star: exp.Expr) -> str:
-        """What to leave out of a star: the hidden column of the relations that it stands for."""
-        select = star.find_ancestor(exp.Select)
-        labels = [(self._alias(t) or self._written(t.parts[-1])).lower() for t in self._sources(select)]
-        if isinstance(star.parent, exp.Column) and star.parent.table:
-            return HIDDEN if star.parent.table.lower() in labels else ""
-        qualified = [label for label in labels if label in self._owners()]
-        if len(labels) > 1 and qualified:
-            return ", ".join(f"`{label}`.{HIDDEN}" for label in qualified)
-        return HIDDEN if labels else ""
-
-    def _owners(self) -> set[str]:
-        """The `t` of every `t._metadata` in the query."""
-        columns = [
-            [p.name.lower() for p in c.parts] for c in self._find(exp.Column) if isinstance(c, exp.Column)
-        ]
-        return {parts[parts.index(HIDDEN) - 1] for parts in columns if HIDDEN in parts[1:]}
+    def _meant(self, star: exp.Expr) -> list[exp.Table]:
+        """The relations that a star stands for."""
+        tables = self._sources(star.find_ancestor(exp.Select))
+        if not (isinstance(star.parent, exp.Column) and star.parent.table):
+            return tables
+        owner = star.parent.table.lower()
+        return [t for t in tables if (self._alias(t) or self._written(t.parts[-1])).lower() == owner]
 
     def _sources(self, select: exp.Expr | None) -> list[exp.Table]:
         if select is None:

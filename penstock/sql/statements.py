@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.errors import Place
@@ -51,6 +51,18 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Star:
+    """A `*` that stands for the columns of some relations."""
+
+    end: int
+    """Where a list of exceptions goes: behind it, or at the end of the list it has."""
+    listed: frozenset[str] | None
+    """The names in the list it has."""
+    relations: tuple[int, ...]
+    """Their positions in the query."""
+
+
+@dataclass(frozen=True)
 class Query:
     """A SELECT, as it was written: Spark gets its own text back, but for the pieces that are ours."""
 
@@ -62,6 +74,28 @@ class Query:
     """Every identifier in it, lower case: whatever column is used is among them."""
     star: bool = False
     """Whether it may use all columns of a relation."""
+    stars: tuple[Star, ...] = ()
+
+    def hiding(self, hidden: Sequence[Collection[str]]) -> Query:
+        """The same query, whose stars leave out the columns of each relation that are `hidden`."""
+        more = [edit for star in self.stars if (edit := self._without(star, hidden)) is not None]
+        return replace(self, edits=(*self.edits, *more), stars=()) if more else self
+
+    def _without(self, star: Star, hidden: Sequence[Collection[str]]) -> Edit | None:
+        names = [self._qualified(i, name, star) for i in star.relations for name in sorted(hidden[i])]
+        left = [name for name in names if name.rpartition(".")[2] not in (star.listed or ())]
+        if not left:
+            return None
+        text = ", ".join(left)
+        return Edit(star.end, star.end, f" EXCEPT ({text})" if star.listed is None else f", {text}")
+
+    def _qualified(self, relation: int, name: str, star: Star) -> str:
+        """A column among those of several relations; one without a name of its own goes without."""
+        one = self.relations[relation]
+        label = one.alias or (None if one.is_uri else one.name.rpartition(".")[2])
+        if len(star.relations) == 1 or label is None:
+            return name
+        return f"`{label.replace('`', '``')}`.{name}"
 
     def spark_sql(self, views: Sequence[str]) -> str:
         """The text for Spark: each relation replaced by the view of the same position in `views`."""
@@ -105,7 +139,7 @@ class Query:
             edits.append(
                 Edit(relation.start, relation.end, f"`{view}` AS `{label}`" if named else f"`{view}`")
             )
-        return sorted(edits, key=lambda edit: edit.start)
+        return sorted(edits, key=lambda edit: (edit.start, edit.end))
 
 
 @dataclass(frozen=True)
