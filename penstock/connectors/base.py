@@ -245,6 +245,8 @@ class Batch:
     format: Format | None = None
     aside: str | None = None
     """A folder for what a part must keep until the batch is done, such as the rows that were refused."""
+    streaming: bool = False
+    """Whether others follow."""
 
 
 @dataclass(frozen=True)

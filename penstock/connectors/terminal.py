@@ -1,4 +1,6 @@
-"""The terminal: where rows go without INTO. Shows the first rows, and keeps nothing."""
+"""The terminal: where rows go without INTO. Shows the first rows, of a stream those of each batch, and keeps
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,11 @@ class Terminal(Connector):
             sys.stdout.writelines(f"{row[0]}\n" for row in shown)
             sys.stdout.flush()
             return ()
-        _print(_table(frame, shown, sink.truncate))
-        if not rows:
+        if rows or not batch.streaming:
+            _print(_table(frame, shown, sink.truncate))
+        if not rows and not batch.streaming:
             _print("no rows")
-        elif len(rows) > len(shown):
+        if len(rows) > len(shown):
             # Counting reads the source to its end, so it comes after the rows are on the screen.
             _print(f"… and {frame.count() - len(shown):,} more")
         return ()

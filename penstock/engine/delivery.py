@@ -45,11 +45,12 @@ class Run:
     pause: Callable[[float], None] = sleep
     """Waits before a retry; may raise when there is to be none."""
     on_retry: Callable[[str, Exception, float], None] = lambda label, failure, seconds: None
+    streaming: bool = False
 
     def batch(self, sink: str, target: Write | None = None) -> Batch:
         aside = str(self.state.staged(self.number))
         form = target.format if target else None
-        return Batch(self.state.id, sink, self.number, self.time, form, aside)
+        return Batch(self.state.id, sink, self.number, self.time, form, aside, self.streaming)
 
 
 def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: bool = False) -> None:

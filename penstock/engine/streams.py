@@ -311,7 +311,8 @@ class Stream:
         told = [s.connector.to_acknowledge(s.options, records[s.at]) for s in self._unbounded()]
         if any(what is not None for what in told):
             self._state.remember(number, told)
-        run = Run(self._state, number, self._state.time_of(number), self._pause, self._on_retry)
+        time = self._state.time_of(number)
+        run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True)
         done = deliver(
             spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, records)), run
         )
