@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 _NEEDS_SPARK = re.compile(r"\b(SELECT|INSERT)\b", re.IGNORECASE)
-_CHANGES_SPARK = re.compile(r"\bSET\s+spark\.|\bavro\b", re.IGNORECASE)
-"""Settings and jars that Java would have to be started again for."""
+_CHANGES_SPARK = re.compile(r"\bSET\s+spark\.", re.IGNORECASE)
+"""Settings that Java would have to be started again for."""
 
 
 def run(
@@ -73,11 +73,24 @@ def started_early(text: str, project: Project) -> Iterator[None]:
     # Whatever is wrong with Java is told in its turn, after what is wrong with the statements.
     with suppress(PenstockError):
         secrets = project.secrets()
-        prepare(master=project.resolved("master", secrets), settings=project.resolved("spark", secrets))
+        prepare(
+            master=project.resolved("master", secrets),
+            settings=project.resolved("spark", secrets),
+            jars=_likely_jars(text),
+        )
     try:
         yield
     finally:
         abandon()
+
+
+def _likely_jars(text: str) -> tuple[str, ...]:
+    """The jars of the connectors and formats whose names stand in `text`; each module loads only then."""
+    from importlib.metadata import entry_points
+
+    words = set(re.findall(r"\w+", text.lower()))
+    points = [p for group in ("penstock.connectors", "penstock.formats") for p in entry_points(group=group)]
+    return tuple(dict.fromkeys(jar for point in points if point.name in words for jar in point.load().jars))
 
 
 def execute_all(

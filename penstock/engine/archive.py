@@ -24,7 +24,7 @@ from penstock.errors import SetupError
 KEEP = 4
 """Archives that stay, the last used ones; each takes about 180 MB."""
 
-TRAINING = 2
+TRAINING = 3
 """Counted up when the training does other work."""
 
 

@@ -11,7 +11,9 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ from penstock.errors import SetupError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "id BIGINT, at TIMESTAMP, name STRING, amount DOUBLE, ok BOOLEAN"
 
@@ -57,6 +59,7 @@ def train(launch: Launch, path: Path) -> None:
         spark = local_session("local[2]", {}, "penstock-training")
         with tempfile.TemporaryDirectory(prefix="penstock-training-") as folder:
             work(spark, Path(folder))
+        load_all(launch.jars)
         spark.stop()
     finally:
         code = starting.end()
@@ -101,6 +104,38 @@ def work(spark: SparkSession, folder: Path) -> None:
         str(folder / "days"), compression="gzip"
     )
     columns.join(frames["csv"], "id").coalesce(1).write.csv(str(folder / "joined"), header=True)
+    stream(spark, folder)
+
+
+def stream(spark: SparkSession, folder: Path) -> None:
+    """A stream of files, batch by batch."""
+
+    def deliver(frame: DataFrame, number: int) -> None:
+        lines = frame.sparkSession.read.text([row.path for row in frame.select("path").collect()])
+        lines.mapInArrow(_same, "value STRING").write.mode("overwrite").parquet(str(folder / "streamed"))
+        frame.selectExpr("to_json(struct(*)) AS value").write.mode("overwrite").text(str(folder / "text"))
+
+    files = spark.readStream.format("binaryFile").schema(
+        "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+    )
+    writer = files.load(str(folder / "in.*")).select("path").writeStream.foreachBatch(deliver)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    writer.start().awaitTermination()
+
+
+def load_all(jars: Sequence[Path]) -> None:
+    """Loads the classes of jars whose systems are not there to be talked to."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    for jar in jars:
+        with zipfile.ZipFile(jar) as archived:
+            files = [name for name in archived.namelist() if name.endswith(".class")]
+        names = [name.removesuffix(".class").replace("/", ".") for name in files]
+        for name in names:
+            with suppress(Exception):  # some need classes that are not there either
+                jvm.java.lang.Class.forName(name, False, loader)
 
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
