@@ -27,6 +27,7 @@ performance_profiles:
     batch_bytes: 16384
     linger_ms: 0
     trigger: 0 seconds
+    real_time: true
   high_throughput:
     fetch_max_wait_ms: 50
     fetch_min_bytes: 65536
@@ -77,6 +78,9 @@ class PerformanceProfile(Options):
     linger_ms: Count | None = Field(None, description="How long a producer waits to fill a batch.")
     compression_type: Text | None = Field(None, description="How a producer compresses: lz4, zstd, none, ...")
     trigger: Duration | Late | None = Field(None, description="Time between two batches, such as '1 second'.")
+    real_time: bool | Late | None = Field(
+        None, description="Whether rows pass one by one, not in batches, where the statement allows it."
+    )
 
 
 class DeliveryProfile(Options):
@@ -113,7 +117,10 @@ _PRODUCER = {
     "retries": "retries",
     "delivery_timeout_ms": "delivery.timeout.ms",
 }
-_OURS = {"source": ("trigger",), "sink": ("trigger", "batch_size", "delivery_guarantee")}
+_OURS = {
+    "source": ("trigger", "real_time"),
+    "sink": ("trigger", "real_time", "batch_size", "delivery_guarantee"),
+}
 
 Profile = TypeVar("Profile", PerformanceProfile, DeliveryProfile)
 

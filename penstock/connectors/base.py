@@ -25,6 +25,7 @@ from penstock.uri import Uri
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = [
     "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part", "ReadRequest",
@@ -326,6 +327,8 @@ class Connector:
     schemes: ClassVar[tuple[str, ...]] = ()
     capabilities: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
+    passes_in_real_time: ClassVar[bool] = False
+    """Whether Spark reads and writes it row by row: `stream_into` works, and `read` without Python."""
     fills_batches: ClassVar[bool] = False
     """Whether `stream` waits by itself until a batch is worth it, by its limits."""
     Source: ClassVar[type[SourceOptions] | None] = None
@@ -376,6 +379,10 @@ class Connector:
         """
         raise NotImplementedError(f"{self.name} is no stream")
 
+    def tasks(self, source: Any) -> int:
+        """How many tasks read a stream side by side."""
+        return 1
+
     def to_acknowledge(self, source: Any, records: DataFrame) -> Value:
         """What `acknowledge` is to be told once this batch is durable, as JSON keeps it; None for nothing."""
         return None
@@ -424,6 +431,10 @@ class Connector:
         from penstock.connectors.adapter import write
 
         return write(frame, self.writer(sink), batch)
+
+    def stream_into(self, frame: DataFrame, sink: Any, batch: Batch) -> DataStreamWriter:
+        """What writes a streaming frame row by row; `batch` names the pipeline and the format."""
+        raise NotImplementedError(f"{self.name} is not written in real time")
 
     def reader(self, source: Any) -> Reader:
         raise NotImplementedError(f"{self.name} has no toolkit reader")

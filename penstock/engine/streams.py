@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
-from penstock.engine import analysis, failures
+from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
 from penstock.engine.delivery import Delivered, Run, check_targets, deliver
 from penstock.engine.holding import held
@@ -24,12 +24,14 @@ from penstock.engine.leases import Lease
 from penstock.engine.retrying import wait_before
 from penstock.engine.state import State
 from penstock.errors import DataError, PenstockError, Place, StatementError
+from penstock.plan import realtime
 from penstock.plan.nodes import Pipeline, Scan
 from penstock.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _EVERY = 0.2
 _WAITING = 1.0
@@ -242,17 +244,37 @@ class Stream:
         limits = self._limits()
         records = self._records(limits)
         self._check_query(records)
-        writer = records.writeStream.foreachBatch(self._batch).queryName(self.id)
-        writer = writer.option("checkpointLocation", f"file://{self._state.checkpoint}")
         planned = self._state.planned()
         where = f"at the {limits.start} position" if planned is None else f"after batch {planned}"
         self._tell(f"{self.name}: begins {where}")
+        if realtime.is_wanted(self._plan) and not self._bounded:
+            obstacle = realtime.obstacle(self._plan) or self._obstacle_here()
+            if obstacle is None:
+                return self._begin_in_real_time(records)
+            self._tell(f"{self.name}: in batches, since for real time {obstacle}")
+        return self._triggered(self._kept(records.writeStream.foreachBatch(self._batch)), limits).start()
+
+    def _obstacle_here(self) -> str | None:
+        (scan,) = self._unbounded()
+        return real_time.obstacle(self._spark, scan.connector.tasks(scan.options))
+
+    def _begin_in_real_time(self, records: DataFrame) -> StreamingQuery:
+        (scan,), (sink,) = self._unbounded(), self._plan.sinks
+        request = replace(self._request(scan, {scan.at: records}), streaming=True)
+        rows = build(self._spark, self._plan.root, lambda _: request).frame
+        batch = Run(self._state, 0, datetime.now(timezone.utc)).batch(f"0-{sink.connector.name}", sink)
+        return real_time.start(self._kept(sink.connector.stream_into(rows, sink.options, batch)))
+
+    def _kept(self, writer: DataStreamWriter) -> DataStreamWriter:
+        return writer.queryName(self.id).option("checkpointLocation", f"file://{self._state.checkpoint}")
+
+    def _triggered(self, writer: DataStreamWriter, limits: Limits) -> DataStreamWriter:
         if self._bounded:
-            return writer.trigger(availableNow=True).start()
+            return writer.trigger(availableNow=True)
         interval = self._interval(limits)
-        if interval is not None:
-            writer = writer.trigger(processingTime=f"{int(interval.total_seconds() * 1000)} milliseconds")
-        return writer.start()
+        if interval is None:
+            return writer
+        return writer.trigger(processingTime=f"{int(interval.total_seconds() * 1000)} milliseconds")
 
     def _check_query(self, records: DataFrame) -> None:
         """Builds the statement over a batch without records, to find what is wrong with it now."""
@@ -347,7 +369,7 @@ class Stream:
         self.progress.state = "stopping"
         with self._working:
             last = self._last
-        while query.isActive and last is not None and (self._state.committed() or 0) < last:
+        while query.isActive and last is not None and self._state.batches() <= last:
             time.sleep(_EVERY / 10)
         query.stop()
 

@@ -9,6 +9,7 @@ from penstock.config import redact
 from penstock.connectors.base import Connector
 from penstock.formats.base import Format
 from penstock.options import Setting
+from penstock.plan import realtime
 from penstock.plan.nodes import (
     Assign,
     Define,
@@ -31,7 +32,7 @@ def to_dict(plan: Plan) -> Tree:
     """The plan as plain data."""
     match plan:
         case Pipeline():
-            tree: Tree = {"pipeline": plan.name, "mode": "batch"}
+            tree: Tree = {"pipeline": plan.name, "mode": _mode(plan)}
             tree["sinks"] = [_write(sink) for sink in plan.sinks]
             tree["query"] = _transform(plan.root)
             tree["notes"] = list(plan.notes)
@@ -48,6 +49,18 @@ def to_dict(plan: Plan) -> Tree:
             return {"set": plan.setting.key, "value": redact(plan.setting.key, plan.setting.value)}
         case Explanation():
             return to_dict(plan.plan)
+
+
+def _mode(plan: Pipeline) -> str:
+    """How rows pass."""
+    if not plan.streaming:
+        return "batch"
+    if not realtime.is_wanted(plan):
+        return "stream"
+    obstacle = realtime.obstacle(plan)
+    if obstacle is None:
+        return "stream in real time: row by row, at least once, no dead letters"
+    return f"stream in batches, since for real time {obstacle}"
 
 
 def _node(node: Scan | Transform) -> Tree:

@@ -65,6 +65,7 @@ def test_a_source_that_extends_it() -> None:
         "schema_registry": "http://schema-registry:8081",
         "topic": "market_data",
         "trigger": "0 seconds",
+        "real_time": True,
         "consumer": {
             "session.timeout.ms": 6000,
             "heartbeat.interval.ms": 2000,
