@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import DataError
-from penstock.schema import Column, ddl, from_avsc, is_flat
+from penstock.schema import Column, avro_columns, ddl, from_avsc, is_flat
 
 
 def avsc(folder: Path, *fields: dict[str, Any]) -> str:
@@ -43,6 +43,13 @@ def test_columns_of_an_avro_schema(tmp_path: Path) -> None:
         ("to", "STRUCT<`x`: INT>", False),
         ("kind", "STRING", False),
     ]
+
+
+def test_a_name_with_its_namespace_is_found_again() -> None:
+    point = {"type": "record", "name": "point", "namespace": "n", "fields": [{"name": "x", "type": "int"}]}
+    fields = [{"name": "a", "type": point}, {"name": "b", "type": "n.point"}]
+    found = avro_columns({"type": "record", "name": "r", "fields": fields})
+    assert [c.type for c in found] == ["STRUCT<`x`: INT>"] * 2
 
 
 @pytest.mark.parametrize(

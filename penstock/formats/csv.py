@@ -2,7 +2,8 @@
 
 A record is bad when it has more or fewer values than the file has columns, or when a column that is used does
 not have the declared type. Nothing between two delimiters is null; quotes with nothing between them are an
-empty text. Blanks belong to values. With a header, columns are found by their names.
+empty text. Blanks belong to values. With a header, columns are found by their names. A message holds one
+record, in UTF-8 and without a header.
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from penstock.errors import DataError, did_you_mean
+from penstock.errors import DataError, OptionError, did_you_mean
+from penstock.formats import expressions
 from penstock.formats.base import Format
 from penstock.formats.frames import broken_rule, file_path, finished, numbered, spark_ddl, under_base, wanted
-from penstock.formats.json import patterns
+from penstock.formats.json import exact, patterns
 from penstock.formats.lines.csv_record import Dialect
+from penstock.formats.lines.messages import VALUE, message_rejects, read_messages
+from penstock.formats.messages import written
+from penstock.formats.records import NOTHING
 from penstock.formats.text import TEXT_SUFFIX, TextCompression
 from penstock.options import Options
-from penstock.schema import Column, is_flat
+from penstock.schema import Column, is_flat, quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _CORRUPT = "_corrupt"
 
@@ -91,6 +98,7 @@ class Csv(Format):
     name = "csv"
     aliases = ("tsv", "psv")
     extensions = ("csv", "tsv", "psv")
+    in_messages = True
     implied = {"tsv": {"delimiter": "\t"}, "psv": {"delimiter": "|"}}
     ReadOptions = CsvReadOptions
     WriteOptions = CsvWriteOptions
@@ -154,20 +162,18 @@ class Csv(Format):
 
     def _fast(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> Any:
         """The files, when they are decoded outside the JVM; the rule is in docs/decisions/0002."""
-        nested = next((c for c in columns if not is_flat(c)), None)
-        if nested is not None:
-            raise DataError(
-                "csv-type",
-                f"CSV cannot hold column '{nested.name}' of type {nested.type}",
-                hint="declare it as STRING, and take it apart with from_json or split",
-            )
-        if request.prune(request.partitions):
-            return None
-        if patterns(self.options) and any(c.type.upper().startswith(("DATE", "TIMESTAMP")) for c in columns):
+        _refuse_nested(columns)
+        if request.prune(request.partitions) or self._needs_spark(columns):
             return None
         from penstock.formats.paths import local_files
 
         return local_files(spark, paths)
+
+    def _needs_spark(self, columns: Sequence[Column]) -> bool:
+        """Whether dates or times are written as only Spark reads them."""
+        return bool(patterns(self.options)) and any(
+            c.type.upper().startswith(("DATE", "TIMESTAMP")) for c in columns
+        )
 
     def _layout(self, file: Path, columns: Sequence[Column], used: Sequence[Column]) -> tuple[int, Any]:
         """Where the data of a file begins; how many values a record has, and where the used ones stand."""
@@ -232,30 +238,122 @@ class Csv(Format):
         lines = numbered(spark.read.text(paths).select("value", file_path().alias("file")), "line")
         data = f.trim("value") != ""
         lines = lines.where(data & (f.col("line") > 1) if self.options.header else data)
-        options = {k: str(v).lower() if isinstance(v, bool) else v for k, v in self._spark_options().items()}
-        rows = lines.select("value", "file", "line", f.from_csv("value", schema, options).alias("record"))
+        record = f.from_csv("value", schema, _as_texts(self._spark_options()))
+        rows = lines.select("value", "file", "line", record.alias("record"))
         rows = rows.select("value", "file", "line", "record.*")
         told = rows.select(f.col("value").alias("payload"), error.alias("error"), "file", "line")
         return told.where("error IS NOT NULL")
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        nested = next(
-            (x for x in frame.schema.fields if not is_flat(Column(x.name, x.dataType.simpleString()))), None
-        )
-        if nested is not None:
-            raise DataError(
-                "csv-type",
-                f"CSV cannot hold column '{nested.name}' of type {nested.dataType.simpleString()}",
-                hint="write it as text: to_json(x), or array_join(x, ' ')",
-            )
+        _refuse_nested_rows(frame.schema)
         o = self.options
-        options = {
-            "sep": o.delimiter, "quote": o.quote or "\0", "escape": o.escape or "\0", "header": o.header,
-            "nullValue": o.null_value, "emptyValue": '""', "compression": o.compression,
-            # Spark would cut blanks off texts.
-            "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False, **patterns(o),
-        }  # fmt: skip
+        options = {**self._writing(), "header": o.header, "compression": o.compression, **patterns(o)}
         frame.write.partitionBy(*partition_by).options(**options).csv(path)
+
+    def _writing(self) -> dict[str, Any]:
+        """Spark's options for files and messages."""
+        o = self.options
+        return {
+            "sep": o.delimiter, "quote": o.quote or "\0", "escape": o.escape or "\0",
+            "nullValue": o.null_value, "emptyValue": '""',
+            # Spark would cut blanks off texts.
+            "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False,
+        }  # fmt: skip
+
+    def sample(self, spark: SparkSession, messages: Sequence[bytes], source: str) -> tuple[Column, ...]:
+        from penstock.formats.sampling import csv_columns
+
+        self._refuse_encoding()
+        return csv_columns(spark, [source], [messages], self._dialect, False)
+
+    def decode(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: Any,
+        *,
+        carried: Sequence[str] = (),
+        place: Sequence[str] = (),
+    ) -> DataFrame:
+        if self._outside(columns, request):
+            return read_messages(frame, columns, request, carried=carried, place=place, dialect=self._dialect)
+        used = request.prune(columns)
+        records, problem = self._records(columns, used), self._problem()
+        return expressions.rows(frame, used, request, records, problem, carried=carried, place=place)
+
+    def decode_rejects(
+        self, frame: DataFrame, columns: tuple[Column, ...], request: Any, *, carried: Sequence[str] = ()
+    ) -> DataFrame:
+        if self._outside(columns, request):
+            return message_rejects(frame, columns, request, carried=carried, dialect=self._dialect)
+        used = request.prune(columns)
+        return expressions.rejects(
+            frame, used, self._records(columns, used), self._problem(), carried=carried
+        )
+
+    def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
+        from pyspark.sql import functions as f
+
+        names = [quoted(name) for name in written(frame, carried)]
+        _refuse_nested_rows(frame.select(*names).schema)
+        value = f.to_csv(f.struct(*names), _as_texts({**self._writing(), **exact(self.options)}))
+        return frame.select(value.cast("binary").alias(VALUE), *map(quoted, carried))
+
+    def _outside(self, columns: tuple[Column, ...], request: Any) -> bool:
+        """Whether messages are decoded outside the JVM."""
+        _refuse_nested(columns)
+        self._refuse_encoding()
+        return not (request.streaming or self._needs_spark(request.prune(columns)))
+
+    def _refuse_encoding(self) -> None:
+        if self.options.encoding != "utf-8":
+            raise OptionError("csv-encoding", f"messages of CSV are UTF-8, not {self.options.encoding}")
+
+    def _records(self, columns: Sequence[Column], used: Sequence[Column]) -> Expression:
+        """The record of a message; what is not used may be anything."""
+        from pyspark.sql import functions as f
+
+        fields = [column if column in used else Column(column.name, "STRING") for column in columns]
+        schema = spark_ddl((*fields, Column(expressions.BAD, "STRING")))
+        options = {**self._spark_options(), "columnNameOfCorruptRecord": expressions.BAD, "comment": "\0"}
+        line = f.regexp_replace(expressions.text(), "\r?\n$", "")
+        return f.array(f.from_csv(line, schema, _as_texts(options)))
+
+    def _problem(self) -> Expression:
+        """What is wrong with a message before it is parsed."""
+        from pyspark.sql import functions as f
+
+        begin = f.regexp_replace(expressions.text(), r"^[\x00-\x20]+", "")
+        nothing = begin == ""
+        if self.options.comment:
+            nothing = nothing | begin.startswith(self.options.comment)
+        return f.coalesce(expressions.not_utf8(), f.when(nothing, f.lit(NOTHING)))
+
+
+def _as_texts(options: dict[str, Any]) -> dict[str, str]:
+    """Options as Spark's functions take them."""
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}
+
+
+def _refuse_nested(columns: Sequence[Column]) -> None:
+    nested = next((c for c in columns if not is_flat(c)), None)
+    if nested is not None:
+        raise DataError(
+            "csv-type",
+            f"CSV cannot hold column '{nested.name}' of type {nested.type}",
+            hint="declare it as STRING, and take it apart with from_json or split",
+        )
+
+
+def _refuse_nested_rows(schema: StructType) -> None:
+    columns = [Column(field.name, field.dataType.simpleString()) for field in schema.fields]
+    nested = next((c for c in columns if not is_flat(c)), None)
+    if nested is not None:
+        raise DataError(
+            "csv-type",
+            f"CSV cannot hold column '{nested.name}' of type {nested.type}",
+            hint="write it as text: to_json(x), or array_join(x, ' ')",
+        )
 
 
 def header_positions(names: Sequence[str], wanted: Sequence[str], file: str) -> dict[str, int]:

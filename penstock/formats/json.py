@@ -1,15 +1,18 @@
 """JSON Lines: one object for each line; with `multiline`, one document or array for each file.
 
 A record is bad when it is not JSON, or when a column that is used does not have the declared type. Keys are
-matched as they are written. Of doubled keys the last one counts, and blank lines are none.
+matched as they are written. Of doubled keys the last one counts, and blank lines are none. A message holds
+one object, or an array of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from penstock.formats import expressions
 from penstock.formats.base import Format
 from penstock.formats.frames import (
     broken_rule,
@@ -22,6 +25,9 @@ from penstock.formats.frames import (
     under_base,
     wanted,
 )
+from penstock.formats.lines.messages import VALUE, message_rejects, read_messages
+from penstock.formats.messages import written
+from penstock.formats.records import NOTHING
 from penstock.formats.text import TEXT_SUFFIX, TextCompression
 from penstock.formats.whole_files import bad_file
 from penstock.options import Options
@@ -63,12 +69,19 @@ def patterns(options: Any) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def exact(options: Any) -> dict[str, str]:
+    """The same for writing messages: Spark itself would cut times to milliseconds."""
+    time = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]"
+    return {"timestampFormat": f"{time}XXX", "timestampNTZFormat": time, **patterns(options)}
+
+
 class Json(Format):
     """JSON Lines."""
 
     name = "json"
     aliases = ("jsonl", "ndjson", "json_lines")
     extensions = ("json", "jsonl", "ndjson")
+    in_messages = True
     ReadOptions = JsonReadOptions
     WriteOptions = JsonWriteOptions
 
@@ -185,6 +198,74 @@ class Json(Format):
         writer = frame.write.partitionBy(*partition_by).options(**patterns(self.options))
         writer = writer.option("ignoreNullFields", not self.options.null_fields)
         writer.option("compression", self.options.compression).json(path)
+
+    def sample(self, spark: SparkSession, messages: Sequence[bytes], source: str) -> tuple[Column, ...]:
+        from penstock.formats.sampling import json_columns
+
+        return json_columns(spark, [source], messages)
+
+    def decode(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: Any,
+        *,
+        carried: Sequence[str] = (),
+        place: Sequence[str] = (),
+    ) -> DataFrame:
+        used = request.prune(columns)
+        if self._outside(used, request):
+            return read_messages(frame, columns, request, carried=carried, place=place)
+        records = self._records(used)
+        return expressions.rows(frame, used, request, records, _problem(), carried=carried, place=place)
+
+    def decode_rejects(
+        self, frame: DataFrame, columns: tuple[Column, ...], request: Any, *, carried: Sequence[str] = ()
+    ) -> DataFrame:
+        used = request.prune(columns)
+        if self._outside(used, request):
+            return message_rejects(frame, columns, request, carried=carried)
+        return expressions.rejects(frame, used, self._records(used), _problem(), carried=carried)
+
+    def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
+        from pyspark.sql import functions as f
+
+        names = written(frame, carried)
+        if names == [VALUE] and frame.schema[VALUE].dataType.simpleString() in ("string", "binary"):
+            value = f.col(VALUE)
+        else:
+            options = {"ignoreNullFields": str(not self.options.null_fields).lower(), **exact(self.options)}
+            value = f.to_json(f.struct(*map(quoted, names)), options)
+        return frame.select(value.cast("binary").alias(VALUE), *map(quoted, carried))
+
+    def _outside(self, used: tuple[Column, ...], request: Any) -> bool:
+        """Whether messages are decoded outside the JVM."""
+        return not (request.streaming or patterns(self.options)) and all(is_flat(c) for c in used)
+
+    def _records(self, used: tuple[Column, ...]) -> Expression:
+        """The objects of a message."""
+        from pyspark.sql import functions as f
+
+        text = expressions.text()
+        fields = spark_ddl((*used, Column(expressions.BAD, "STRING")))
+        options = {
+            "columnNameOfCorruptRecord": expressions.BAD,
+            "allowSingleQuotes": "false",
+            **patterns(self.options),
+        }
+        # Each by itself: of a bad one among many, Spark gives what it could read, and says nothing.
+        many = f.transform(f.from_json(text, "ARRAY<STRING>"), lambda one: f.from_json(one, fields, options))
+        return f.when(f.ltrim(text).startswith("["), many).otherwise(
+            f.array(f.from_json(text, fields, options))
+        )
+
+
+def _problem() -> Expression:
+    """What is wrong with a message before it is parsed."""
+    from pyspark.sql import functions as f
+
+    blank = f.when(f.trim(expressions.text()) == "", f.lit(NOTHING))
+    return f.coalesce(expressions.not_utf8(), blank)
 
 
 def _is_corrupt(never: Expression) -> Expression:

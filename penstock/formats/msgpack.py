@@ -1,4 +1,4 @@
-"""MessagePack: maps, one after the other in a file."""
+"""MessagePack: maps, one after the other in a file, or one in a message."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from penstock.formats.frames import (
     columns_of,
     file_path,
     nothing_to_infer,
-    spark_columns,
     spark_ddl,
-    text_limit,
     under_base,
 )
+from penstock.formats.messages import decoded, encoded, rejected
 from penstock.formats.paths import local_path
+from penstock.formats.rows import Record, Shape
 from penstock.formats.whole_files import bad_file
 from penstock.options import Options
 from penstock.schema import Column, quoted
@@ -39,6 +39,8 @@ _BATCH = 10_000
 _ABOUT = "\x01about"
 """A name that no partition has."""
 _MODES = Literal["fail", "mark", "rejects"]
+_Errors = Sequence[str | None]
+_Arrays = dict[str, "pa.Array"]
 
 
 class WriteOptions(Options):
@@ -51,6 +53,7 @@ class MessagePack(Format):
     name = "msgpack"
     aliases = ("messagepack", "mpk")
     extensions = ("msgpack", "mpk")
+    in_messages = True
     WriteOptions = WriteOptions
 
     @property
@@ -58,35 +61,33 @@ class MessagePack(Format):
         return ".msgpack" + (".gz" if self.options.compression == "gzip" else "")
 
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import from_arrow_type
-        from pyspark.sql.types import StructType
+        return _columns(_good(list(islice(self._looked_at(spark, paths), _SAMPLE)), paths), paths[0])
 
-        rows = self._sample(spark, paths)
-        names = dict.fromkeys(str(key) for row in rows for key in row)
-        schema = StructType()
-        for name in names:
-            try:
-                found = pa.array([row.get(name) for row in rows])
-            except (pa.ArrowInvalid, pa.ArrowTypeError):
-                raise DataError(
-                    "mixed-types",
-                    f"the values of '{name}' in {paths[0]} are of several types",
-                    hint="declare the columns, and set on_error for the records that do not fit",
-                ) from None
-            schema.add(name, from_arrow_type(pa.string() if pa.types.is_null(found.type) else found.type))
-        return columns_of(schema)
+    def sample(self, spark: SparkSession, messages: Sequence[bytes], source: str) -> tuple[Column, ...]:
+        looked = [(*record, source) for message in messages for record in _unpacked(message)]
+        return _columns(_good(looked, [source]), source)
 
-    def _sample(self, spark: SparkSession, paths: list[str]) -> list[dict[str, Any]]:
-        """The first records; bad ones are left to `read`, unless there are no others."""
-        looked = list(islice(self._looked_at(spark, paths), _SAMPLE))
-        rows = [row for row, _, _ in looked if isinstance(row, dict)]
-        if rows:
-            return rows
-        for _, error, file in looked:
-            if error:
-                raise bad_file(file, error)
-        raise nothing_to_infer(paths)
+    def decode(
+        self,
+        frame: DataFrame,
+        columns: tuple[Column, ...],
+        request: Any,
+        *,
+        carried: Sequence[str] = (),
+        place: Sequence[str] = (),
+    ) -> DataFrame:
+        _msgpack()
+        return decoded(frame, columns, request, _decoder, carried=carried, place=place)
+
+    def decode_rejects(
+        self, frame: DataFrame, columns: tuple[Column, ...], request: Any, *, carried: Sequence[str] = ()
+    ) -> DataFrame:
+        _msgpack()
+        return rejected(frame, columns, request, _decoder, carried=carried)
+
+    def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
+        _msgpack()
+        return encoded(frame, carried, _packer)
 
     def _looked_at(self, spark: SparkSession, paths: list[str]) -> Iterator[tuple[Any, str | None, str]]:
         for path in paths:
@@ -101,14 +102,14 @@ class MessagePack(Format):
         used = request.prune(columns)
         keys = request.prune(request.partitions)
         schema = ", ".join(filter(None, [spark_ddl((*used, *keys)), *_hidden(request, mode)]))
-        task = _Task(used, keys, _types((*used, *keys)), tuple(sorted(request.metadata)), mode)
+        task = _Task(Shape.of(used), Shape.of(keys), tuple(sorted(request.metadata)), mode)
         return self._decoded(spark, paths, task, schema, request)
 
     def rejects(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
     ) -> DataFrame:
         used = request.prune(columns)
-        task = _Task(used, (), _types(used), (), "rejects")
+        task = _Task(Shape.of(used), Shape.of(()), (), "rejects")
         return self._decoded(spark, paths, task, REJECTS, request)
 
     def _decoded(
@@ -123,7 +124,7 @@ class MessagePack(Format):
             f.col("_metadata.file_size").alias("size"),
             f.col("_metadata.file_modification_time").alias("modified"),
         )
-        keys = [f.col(quoted(c.name)).cast(c.type).alias(c.name) for c in task.keys]
+        keys = [f.col(quoted(c.name)).cast(c.type).alias(c.name) for c in task.keys.columns]
         return files.select(about.alias(_ABOUT), "content", *keys).mapInArrow(task.run, schema)
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
@@ -139,11 +140,35 @@ class MessagePack(Format):
         frame.mapInArrow(task.run, "rows BIGINT").collect()
 
 
-def _types(used: Sequence[Column]) -> dict[str, pa.DataType]:
-    from pyspark.sql.pandas.types import to_arrow_type
-    from pyspark.sql.types import DataType
+def _good(looked: Sequence[tuple[Any, str | None, str]], paths: list[str]) -> list[dict[Any, Any]]:
+    """The records that are maps; bad ones are left to reading, unless there are no others."""
+    rows = [row for row, _, _ in looked if isinstance(row, dict)]
+    if rows:
+        return rows
+    for _, error, file in looked:
+        if error:
+            raise bad_file(file, error)
+    raise nothing_to_infer(paths)
 
-    return {c.name: to_arrow_type(DataType.fromDDL(c.type)) for c in spark_columns(used)}
+
+def _columns(rows: Sequence[dict[Any, Any]], source: str) -> tuple[Column, ...]:
+    """The columns of records, by the types of their values."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StructType
+
+    schema = StructType()
+    for name in dict.fromkeys(str(key) for row in rows for key in row):
+        try:
+            found = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise DataError(
+                "mixed-types",
+                f"the values of '{name}' in {source} are of several types",
+                hint="declare the columns, and set on_error for the records that do not fit",
+            ) from None
+        schema.add(name, from_arrow_type(pa.string() if pa.types.is_null(found.type) else found.type))
+    return columns_of(schema)
 
 
 _FIELDS = {
@@ -166,14 +191,19 @@ def _msgpack() -> Any:
     return msgpack
 
 
-def _records(content: bytes, file: str) -> Iterator[tuple[Any, str | None]]:
+def _records(content: bytes, file: str) -> Iterator[Record]:
     """The records of a file, each with what is wrong with it; after damage nothing more can be read."""
-    msgpack = _msgpack()
     try:
         data = gzip.decompress(content) if file.endswith(".gz") else content
     except (OSError, EOFError) as failure:
         yield None, f"not a whole gzip file: {failure}"
         return
+    yield from _unpacked(data)
+
+
+def _unpacked(data: bytes) -> Iterator[Record]:
+    """Records that stand one after the other."""
+    msgpack = _msgpack()
     unpacker = msgpack.Unpacker(raw=False, timestamp=3, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(data)
     while True:
@@ -182,7 +212,7 @@ def _records(content: bytes, file: str) -> Iterator[tuple[Any, str | None]]:
             record = unpacker.unpack()
         except msgpack.OutOfData:
             if start < len(data):
-                yield None, "the file ends in the middle of a record"
+                yield None, "it ends in the middle of a record"
             return
         except (ValueError, msgpack.UnpackException) as failure:
             reason = f": {failure}" if str(failure) else ""
@@ -191,85 +221,86 @@ def _records(content: bytes, file: str) -> Iterator[tuple[Any, str | None]]:
         yield record, None if isinstance(record, dict) else f"expected a map, found {type(record).__name__}"
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """A record, its number in the file, and what is wrong with it."""
+def _decoder() -> Callable[[bytes], dict[str, Any]]:
+    """Reads a message, which is one map."""
 
-    number: int
-    row: Any
-    error: str | None
+    def decode(message: bytes) -> dict[str, Any]:
+        found = list(islice(_unpacked(message), 2))
+        record, error = found[0]
+        if error is not None:
+            raise ValueError(error)
+        if len(found) > 1:
+            raise ValueError("there is more than one record in the message")
+        assert isinstance(record, dict)
+        return record
 
-    @property
-    def payload(self) -> str | None:
-        return None if self.row is None else repr(self.row)
+    return decode
+
+
+def _packer() -> Callable[[dict[str, Any]], bytes]:
+    """Writes a row as a map."""
+    pack: Callable[[Any], bytes] = _msgpack().Packer(use_bin_type=True, default=_plain, datetime=True).pack
+    return lambda row: pack({key: _aware(value) for key, value in row.items()})
 
 
 @dataclass(frozen=True)
 class _Task:
     """What a worker does with files."""
 
-    used: tuple[Column, ...]
-    keys: tuple[Column, ...]
-    types: dict[str, pa.DataType]
+    shape: Shape
+    keys: Shape
     metadata: tuple[str, ...]
     mode: _MODES
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for file in (row for batch in batches for row in batch.to_pylist()):
-            numbered = enumerate(_records(file["content"], file[_ABOUT]["path"]), 1)
-            while chunk := list(islice(numbered, _BATCH)):
-                judged = [_Judged(n, row, error or self._wrong(row)) for n, (row, error) in chunk]
-                yield self._rejects(judged, file) if self.mode == "rejects" else self._rows(judged, file)
+            records = _records(file["content"], file[_ABOUT]["path"])
+            first = 1
+            while chunk := list(islice(records, _BATCH)):
+                errors, arrays = self.shape.judge(chunk)
+                told = self._rejects if self.mode == "rejects" else self._rows
+                yield told(chunk, errors, arrays, first, file)
+                first += len(chunk)
 
-    def _wrong(self, row: dict[str, Any]) -> str | None:
-        """What is wrong with a record of the declared columns."""
+    def _rejects(
+        self, records: Sequence[Record], errors: _Errors, _: _Arrays, first: int, file: dict[str, Any]
+    ) -> pa.RecordBatch:
         import pyarrow as pa
 
-        for column in self.used:
-            value = row.get(column.name)
-            limit = text_limit(column)
-            if value is None and not column.nullable:
-                return f"{column.name}: null, but it is NOT NULL"
-            try:
-                pa.array([value], self.types[column.name])
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                return f"{column.name}: expected {column.type}, found {value!r:.80}"
-            if limit is not None and value is not None and len(value) > limit:
-                return f"{column.name}: longer than {limit} characters"
-        return None
-
-    def _rejects(self, judged: Sequence[_Judged], file: dict[str, Any]) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        bad = [record for record in judged if record.error]
+        bad = [number for number, error in enumerate(errors) if error]
         return pa.RecordBatch.from_pydict(
             {
-                "payload": pa.array([record.payload for record in bad], pa.string()),
-                "error": pa.array([record.error for record in bad], pa.string()),
+                "payload": pa.array([_payload(records[number]) for number in bad], pa.string()),
+                "error": pa.array([errors[number] for number in bad], pa.string()),
                 "file": pa.array([file[_ABOUT]["path"]] * len(bad), pa.string()),
-                "line": pa.array([record.number for record in bad], pa.int64()),
+                "line": pa.array([first + number for number in bad], pa.int64()),
             }
         )
 
-    def _rows(self, judged: Sequence[_Judged], file: dict[str, Any]) -> pa.RecordBatch:
+    def _rows(
+        self, records: Sequence[Record], errors: _Errors, arrays: _Arrays, first: int, file: dict[str, Any]
+    ) -> pa.RecordBatch:
         import pyarrow as pa
 
-        first = next((record for record in judged if record.error), None)
-        if first is not None and self.mode == "fail":
-            raise BadRecord(first.payload, str(first.error), file[_ABOUT]["path"], first.number)
-        arrays = {
-            c.name: pa.array([None if r.error else r.row.get(c.name) for r in judged], self.types[c.name])
-            for c in self.used
+        bad = next((number for number, error in enumerate(errors) if error), None)
+        if bad is not None and self.mode == "fail":
+            raise BadRecord(_payload(records[bad]), str(errors[bad]), file[_ABOUT]["path"], first + bad)
+        rows = len(records)
+        arrays = arrays | {
+            c.name: pa.array([file[c.name]] * rows, self.keys.types[c.name]) for c in self.keys.columns
         }
-        arrays |= {c.name: pa.array([file[c.name]] * len(judged), self.types[c.name]) for c in self.keys}
         if self.metadata:
-            about = [{**file[_ABOUT], "row_number": record.number} for record in judged]
+            about = [{**file[_ABOUT], "row_number": first + number} for number in range(rows)]
             arrays[METADATA] = pa.array([{name: row[name] for name in self.metadata} for row in about])
         if self.mode == "mark":
-            arrays[REJECTED] = pa.array([record.error is not None for record in judged])
+            arrays[REJECTED] = pa.array([error is not None for error in errors])
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(judged), pa.struct([])))
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.RecordBatch.from_pydict(arrays)
+
+
+def _payload(record: Record) -> str | None:
+    return None if record[0] is None else repr(record[0])
 
 
 @dataclass(frozen=True)
@@ -287,13 +318,13 @@ class _Writing:
 
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        pack = _msgpack().Packer(use_bin_type=True, default=_plain, datetime=True).pack
+        pack = _packer()
         files: dict[str, _Rolling] = {}
-        for row in (row for batch in batches for row in batch.to_pylist()):
+        for row in (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict")):
             below = "/".join(f"{quote(k)}={_folder(row.pop(k))}" for k in self.partition_by)
             if below not in files:
                 files[below] = _Rolling(os.path.join(self.folder, below), f"part-{part:05d}", self)
-            files[below].write(pack({key: _aware(value) for key, value in row.items()}))
+            files[below].write(pack(row))
         for file in files.values():
             file.close()
         yield pa.RecordBatch.from_pydict(

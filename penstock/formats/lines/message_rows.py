@@ -19,12 +19,10 @@ from penstock.formats.lines.json_line import decode_line
 from penstock.formats.lines.json_rows import JsonRows
 from penstock.formats.lines.kinds import Field, Mismatch
 from penstock.formats.lines.messages import VALUE
-from penstock.formats.records import REJECTED, BadRecord
+from penstock.formats.records import NOTHING, REJECTED, BadRecord, payload_of, place_of
 
 if TYPE_CHECKING:
     from penstock.formats.lines.messages import MessageTask
-
-_EMPTY = "there is nothing in the message"
 
 
 class MessageRows:
@@ -49,8 +47,8 @@ class MessageRows:
             return
         if decoded.bad and self._task.mode == "fail":
             first = min(decoded.bad, key=lambda bad: bad.record)
-            told = (f"{name.lstrip('_')} {batch.column(name)[first.record]}" for name in self._task.place)
-            raise BadRecord(first.payload, first.error, ", ".join(told) or "a message", None)
+            place = place_of({name: batch.column(name)[first.record] for name in self._task.place})
+            raise BadRecord(first.payload, first.error, place, None)
         table, records = decoded.table(self._fields)
         rejected = None
         if decoded.bad:
@@ -81,13 +79,15 @@ class MessageRows:
         if decoded.bad:
             bad = sorted(decoded.bad, key=lambda bad: bad.record)
             where = pa.array([b.record for b in bad])
+            payloads = [payload_of(v) for v in batch.column(VALUE).cast(pa.binary()).take(where).to_pylist()]
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([b.payload for b in bad], pa.string()),
+                    pa.array([payload for payload, _ in payloads], pa.string()),
+                    pa.array([encoding for _, encoding in payloads], pa.string()),
                     pa.array([b.error for b in bad], pa.string()),
                     *(batch.column(name).take(where) for name in self._task.carried),
                 ],
-                ["payload", "error", *self._task.carried],
+                ["payload", "encoding", "error", *self._task.carried],
             )
 
     def _decoded(self, values: pa.BinaryArray) -> Decoded:
@@ -126,10 +126,10 @@ class MessageRows:
         if dialect is None:
             rows = decode_line(value, self._fields, self._task.zone)
             if not rows and not value.strip():
-                raise Mismatch(_EMPTY)
+                raise Mismatch(NOTHING)
             return rows
         if skipped(value.decode("utf-8", "replace"), dialect):
-            raise Mismatch(_EMPTY)
+            raise Mismatch(NOTHING)
         return [decode_record(value, self._fields, self._layout, dialect, self._task.zone)]
 
     def _blank(self, values: pa.BinaryArray, alone: np.ndarray, decoded: Decoded) -> None:
@@ -141,7 +141,7 @@ class MessageRows:
         for number in np.flatnonzero(~seen).tolist():
             value = values[number].as_py()
             if self._task.dialect is not None or not value.strip().startswith(b"["):
-                decoded.bad.append(Bad.of(number, value, Mismatch(_EMPTY)))
+                decoded.bad.append(Bad.of(number, value, Mismatch(NOTHING)))
 
 
 def _bytes(texts: pa.BinaryArray) -> bytes:

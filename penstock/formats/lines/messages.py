@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.formats.lines.csv_record import Dialect
-from penstock.formats.records import REJECTED
+from penstock.formats.records import MESSAGE_REJECTS, REJECTED
 from penstock.schema import Column, ddl, quoted
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 VALUE = "value"
 """The column of the bytes."""
-REJECTS = "payload STRING, error STRING"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def message_rejects(
     carried: Sequence[str] = (),
     dialect: Dialect | None = None,
 ) -> DataFrame:
-    """The bad messages of `frame`: payload, error, and the columns of it that are `carried`."""
+    """The bad messages of `frame`: payload, encoding, error, and the columns of it that are `carried`."""
     return _run(frame, columns, request, carried, (), dialect, "rejects")
 
 
@@ -97,7 +96,7 @@ def _run(
         conditions=tuple(request.filters) if mode != "rejects" else (),
         dialect=dialect,
     )
-    parts = [REJECTS] if mode == "rejects" else [ddl(spark_columns(used))] if used else []
+    parts = [MESSAGE_REJECTS] if mode == "rejects" else [ddl(spark_columns(used))] if used else []
     parts += [f"{quoted(name)} {frame.schema[name].dataType.simpleString()}" for name in carried]
     marks = mode == "mark" or not parts
     chosen = frame.select(VALUE, *dict.fromkeys((*carried, *place)))

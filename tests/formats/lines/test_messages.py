@@ -94,10 +94,13 @@ def test_each_message_is_a_record_of_its_own(spark: SparkSession) -> None:
         (8, "y", 8, False), (None, None, 9, True), (None, None, 10, True),
     ]  # fmt: skip
     bad = rows(message_rejects(frame, AB, request(), carried=["_offset"]))
-    assert [(payload, offset) for payload, _, offset in bad] == [
-        ("", 2), ('{"a": 5}{"a": 6}', 5), ('{"a": 7, "b": "\ufffd"}', 7), (" ", 9), ('{"b": "one\ntwo"}', 10),
+    assert [(payload, encoding, offset) for payload, encoding, _, offset in bad] == [
+        ("", "text", 2), ('{"a": 5}{"a": 6}', "text", 5), ("eyJhIjogNywgImIiOiAi/yJ9", "base64", 7),
+        (" ", "text", 9), ('{"b": "one\ntwo"}', "text", 10),
     ]  # fmt: skip
-    assert {error for payload, error, _ in bad if not payload.strip()} == {"there is nothing in the message"}
+    assert {error for payload, _, error, _ in bad if not payload.strip()} == {
+        "there is nothing in the message"
+    }
 
 
 def test_an_array_of_nothing_has_no_rows(spark: SparkSession) -> None:
@@ -118,7 +121,7 @@ def test_columns_that_must_not_be_null(spark: SparkSession) -> None:
     frame = _messages(spark, [None, '{"a": 1}', "{}"], 1)
     declared = columns("a BIGINT NOT NULL")
     bad = rows(message_rejects(frame, declared, request(), carried=["_offset"]))
-    assert [(error, offset) for _, error, offset in bad] == [
+    assert [(error, offset) for _, _, error, offset in bad] == [
         ("a: null, but it is NOT NULL", 0), ("a: null, but it is NOT NULL", 2),
     ]  # fmt: skip
 
