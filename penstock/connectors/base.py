@@ -186,6 +186,8 @@ REJECTED = "_rejected"
 METADATA = "_metadata"
 METADATA_COLUMN = Column(METADATA, f"STRUCT<{', '.join(f'{n}: {t}' for n, t in METADATA_TYPES.items())}>")
 """A hidden column that describes the file of a row; it has the fields that the request names."""
+PAYLOAD, POSITION = "_payload", "_position"
+"""What `Connector.traced` adds: the bytes of a row's record, and a struct that tells where it stands."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,8 @@ class Limits:
 
     start: Literal["earliest", "latest"] = "earliest"
     """Where a new stream begins when the source does not say."""
+    since: datetime | None = None
+    """When the stream first began; the same time whenever it begins again."""
     rows: int | None = None
     """The most rows of a batch, as far as the source can tell."""
     fill: int | None = None
@@ -364,6 +368,13 @@ class Connector:
         """What a position in the source belongs to: when it changes, the old position means nothing."""
         raise NotImplementedError(f"{self.name} is no stream")
 
+    def recognise(self, source: Any, known: Value) -> Value:
+        """What tells a source from another of the same name, such as a topic that was deleted and made again.
+
+        Raises `data-loss` when it is not the one that is `known` from before.
+        """
+        return None
+
     def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
         """The columns of a source that a stream reads, found by looking into it; asked once, and then kept.
 
@@ -403,6 +414,20 @@ class Connector:
     def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         """The records that `read` rejects: payload, error, file, line. Asked only when there are any."""
         raise InputError("no-rejects", f"{self.name} does not tell which records are bad")
+
+    def traced(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        """The rows of `read` with `_payload` and `_position`, as far as they are known.
+
+        Asked only when a query fails on some of the rows, which are then kept with both.
+        """
+        return self.read(spark, source, request)
+
+    def as_records(self, letters: DataFrame) -> DataFrame | None:
+        """Letters (`value`, the bytes of a record; `position`, JSON) as records of `stream`.
+
+        For a system of messages; None for others, whose letters are decoded by their format alone.
+        """
+        return None
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         """Raises when the target cannot be made or written. Asked of all sinks before anything is read."""

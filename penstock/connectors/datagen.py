@@ -99,7 +99,7 @@ class Source(SourceOptions):
 class Datagen(Connector):
     name = "datagen"
     schemes = ("datagen",)
-    capabilities = Capabilities(bounded=True, unbounded=True, replay=True)
+    capabilities = Capabilities(bounded=True, replay=True)
     Source = Source
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:

@@ -38,7 +38,7 @@ def new_files(
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     files = reader.load(whole)
     if limits.start == "latest":
-        files = files.where(f.col("modificationTime") >= f.lit(datetime.now(timezone.utc)))
+        files = files.where(f.col("modificationTime") >= f.lit(limits.since or datetime.now(timezone.utc)))
     return files.select("path", "length")
 
 

@@ -70,13 +70,18 @@ class Launch:
     def command(self, *more: str) -> list[str]:
         path = os.pathsep.join(map(str, self.class_path))
         # Warnings of the JVM, such as those about an archive that does not fit, are not the user's concern.
-        logs = ("-Xlog:disable", "-Xlog:all=error:stderr", f"-Dlog4j2.configurationFile={LOG_SETTINGS}")
-        level = os.environ.get("PENSTOCK_LOG")
-        wish = (f"-Dpenstock.log={level}",) if level else ()
+        quiet = ("-Xlog:disable", "-Xlog:all=error:stderr")
         return [
             str(self.java.command), "-cp", path, "-XX:+IgnoreUnrecognizedVMOptions",
-            *MODULE_OPTIONS, *logs, *wish, *self.flags, *more, MAIN_CLASS,
+            *MODULE_OPTIONS, *quiet, *log_flags(), *self.flags, *more, MAIN_CLASS,
         ]  # fmt: skip
+
+
+def log_flags() -> tuple[str, ...]:
+    """What Spark's driver prints: errors, or as much as PENSTOCK_LOG asks for."""
+    level = os.environ.get("PENSTOCK_LOG")
+    wish = (f"-Dpenstock.log={level}",) if level else ()
+    return (f"-Dlog4j2.configurationFile={LOG_SETTINGS}", *wish)
 
 
 def spark_home() -> Path:

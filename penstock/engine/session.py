@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine import archive
-from penstock.engine.gateway import LOG_SETTINGS, Launch, Starting, environment, spark_home
-from penstock.engine.jars import fetch
+from penstock.engine.gateway import Launch, Starting, environment, log_flags, spark_home
+from penstock.engine.jars import fetch, jar_path
 from penstock.engine.java import find_java
 from penstock.engine.later import load_later
 from penstock.engine.machine import cores, jvm_flags
@@ -48,19 +48,28 @@ _SUBMIT_SETTINGS = re.compile(
 _lock = threading.RLock()
 _started: Starting | None = None
 _ours: SparkSession | None = None
+_shared: tuple[Path, ...] = ()
+"""Jars that the driver and all workers have from the start of Spark."""
 
 
 def prepare(
-    *, master: str = "local[*]", settings: Mapping[str, str] | None = None, short: bool = False
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    jars: Sequence[str] = (),
+    short: bool = False,
 ) -> None:
     """Starts the JVM beside whatever Python does until `open_session`; does nothing where there is one.
 
-    Call it as soon as it is certain that Spark will be needed.
+    Call it as soon as it is certain that Spark will be needed. `jars` are those that are likely to be; while
+    one of them is not there yet, nothing is started, since a JVM is needed to fetch it.
     """
     global _started
+    paths = [jar_path(coordinate) for coordinate in jars]
     with _lock:
-        if _started is None and not _has_jvm() and _direct(master, settings or {}):
-            launch = _launch(master, settings or {}, (), short)
+        wanted = _started is None and not _has_jvm() and all(path.is_file() for path in paths)
+        if wanted and _direct(master, settings or {}):
+            launch = _launch(master, settings or {}, paths, short)
             _started = Starting(launch, *archive.use(launch))
 
 
@@ -118,7 +127,11 @@ def close_session(*, jvm: bool = False) -> None:
 
 def own_processes() -> tuple[int, ...]:
     """The JVM that this process started, which outlives it by some seconds when it is killed."""
-    return (_started.process.pid,) if _started is not None else ()
+    if _started is not None:
+        return (_started.process.pid,)
+    # spark-submit becomes the JVM, under the same id.
+    submitted = getattr(_ours.sparkContext._gateway, "proc", None) if _ours is not None else None
+    return (submitted.pid,) if submitted is not None else ()
 
 
 def abandon() -> None:
@@ -182,9 +195,8 @@ def add_jars(session: SparkSession, jars: Sequence[str]) -> None:
 
     Spark shows an added jar to the sessions of this thread only.
     """
-    there = _started.launch.jars if _started else ()
     for path in fetch(jars):
-        if path not in there:
+        if path not in _shared:
             session.sql(f"ADD JAR '{path}'")
 
 
@@ -207,7 +219,7 @@ def _launch(master: str, settings: Mapping[str, str], jars: Iterable[Path], shor
 def _open_direct(
     master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str, short: bool
 ) -> SparkSession:
-    global _started
+    global _started, _shared
     paths = fetch(jars)
     if _started is not None and not set(paths) <= set(_started.launch.jars):
         # Only on the class path are jars seen by every thread and every session.
@@ -218,6 +230,7 @@ def _open_direct(
         _started = Starting(launch, *archive.use(launch))
     if _started is not None and not _has_jvm():
         _started = _adopt(_started)
+    _shared = _started.launch.jars if _started is not None else ()
     session = local_session(master, settings, app_name)
     add_jars(session, jars)
     return session
@@ -258,12 +271,18 @@ def local_session(master: str, settings: Mapping[str, str], app_name: str) -> Sp
 def _open_submit(
     master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str
 ) -> SparkSession:
+    global _shared
     abandon()
-    files = [*filter(None, settings.get("spark.jars", "").split(",")), *map(str, fetch(jars))]
+    paths = fetch(jars)
+    # A JVM that is there keeps the class path that it has.
+    _shared = tuple(path for path in paths if not _has_jvm() or path in _shared)
+    files = [*filter(None, settings.get("spark.jars", "").split(",")), *map(str, paths)]
     more = {"spark.jars": ",".join(files)} if files else {}
-    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Dlog4j2.configurationFile={LOG_SETTINGS}".strip()
-    with environment(SPARK_SUBMIT_OPTS=options):
-        return _build(master, {**settings, **more}, app_name)
+    options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *(f'"{flag}"' for flag in log_flags())]
+    with environment(SPARK_SUBMIT_OPTS=" ".join(options).strip()):
+        session = _build(master, {**settings, **more}, app_name)
+    add_jars(session, jars)
+    return session
 
 
 def _build(master: str, settings: Mapping[str, str], app_name: str) -> SparkSession:

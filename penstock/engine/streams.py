@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
@@ -21,6 +21,7 @@ from penstock.engine.build import build
 from penstock.engine.delivery import Delivered, Run, check_targets, deliver
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
+from penstock.engine.listener import Rate, Report, Watch
 from penstock.engine.retrying import wait_before
 from penstock.engine.state import State
 from penstock.errors import DataError, PenstockError, Place, StatementError
@@ -50,11 +51,22 @@ class Progress:
     state: str = "starting"
     """`starting`, `waiting` for a first record, `running`, `stopping`, `finished`, `stopped` or `failed`."""
     batches: int = 0
+    batch: int | None = None
+    """The number of the last one."""
+    rows_in: int | None = None
+    """None as long as no source tells; so with files and bytes."""
+    files_in: int | None = None
+    bytes_in: int | None = None
     rows: int = 0
     rejected: int = 0
     refused: int = 0
     retries: int = 0
     restarts: int = 0
+    late: int = 0
+    """Rows that came after their watermark."""
+    lag: int | None = None
+    """Records that are there and not read yet; None where the source does not tell."""
+    rate: Rate = field(default_factory=Rate)
     seconds: float = 0.0
     """Time that was spent on batches."""
     last: Delivered | None = None
@@ -68,6 +80,16 @@ class Progress:
         self.seconds += done.seconds
         self.last = done
         self.dead_letters |= dict.fromkeys(done.dead_letters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        names = ("rows_in", "files_in", "bytes_in", "rejected", "refused", "late", "retries", "restarts")
+        counts = {name: getattr(self, name) for name in names}
+        rate = round(self.rate.now(), 1)
+        return {
+            "state": self.state, "batches": self.batches, "rows_out": self.rows, **counts,
+            "lag": self.lag, "rate": rate,
+        }  # fmt: skip
 
 
 class Stream:
@@ -83,6 +105,7 @@ class Stream:
         catalog: Path,
         until_caught_up: bool = False,
         tell: Callable[[str], None] = lambda text: None,
+        report: Callable[[Report], None] = lambda report: None,
     ) -> None:
         self.name, self.id = entry.name, entry.id
         self.progress = Progress()
@@ -92,8 +115,10 @@ class Stream:
         self._catalog = catalog
         self._bounded = until_caught_up
         self._tell = tell
+        self._watch = Watch(entry.name, plan, self.progress, state=self._state, report=report)
         self._scans = {scan.at: scan for scan in plan.root.scans()}
         self._columns: dict[Place, tuple[Column, ...]] = {}
+        self._since = datetime.now(timezone.utc)
         self._working = Lock()
         self._stopping, self._started = Event(), Event()
         self._cause: Exception | None = None
@@ -131,14 +156,17 @@ class Stream:
     def _run(self) -> None:
         catalog = Catalog(self._catalog)
         try:
+            self._watch.running(True)
             with held(catalog, self._entry, self._plan, self._state, self.stop) as (self._lease, _):
                 self._supervise()
                 catalog.finish(self.id, self._outcome(), self._state.batches())
         except Exception as failure:  # noqa: BLE001 (who waits for it gets it)
             self.failure = failures.translate(failure, ends=self._plan.ends)
             self.progress.state = "failed"
-            catalog.finish(self.id, "failed", self._state.batches())
+            if self._lease is not None:  # else it is another's, who may be running it
+                catalog.finish(self.id, "failed", self._state.batches())
         finally:
+            self._watch.running(False)
             self._started.set()
             catalog.close()
 
@@ -167,6 +195,7 @@ class Stream:
                 seconds = wait_before(attempt, policy.retry_backoff)
                 self._tell(f"{self.name}: {failures.translate(cause, ends=ends)}; again in {seconds:.0f} s")
             self.progress.restarts += 1
+            self._watch.restarted()
             attempt += 1
             self._stopping.wait(seconds)
         return None
@@ -176,7 +205,8 @@ class Stream:
         check_targets(self._spark, [*self._plan.sinks, *self._plan.dead_letters()], streaming=True)
         kept = self._state.kept()
         if kept is None:
-            kept = {"sources": self._identities(), "columns": self._discovered()}
+            now = datetime.now(timezone.utc).isoformat()
+            kept = {"since": now, "sources": self._identities(), "columns": self._discovered()}
             if self._stopping.is_set():
                 return
             self._state.keep(kept)
@@ -188,6 +218,7 @@ class Stream:
                 at=self._plan.statement.at,
                 hint="give it another --name, or begin anew with --reset",
             )
+        self._since = datetime.fromisoformat(kept["since"])
         self._columns = {
             at: tuple(Column(*column) for column in columns)
             for at, columns in zip(self._scans, kept["columns"], strict=True)
@@ -236,9 +267,11 @@ class Stream:
         self._started.set()
         while not query.awaitTermination(_EVERY):  # type: ignore[arg-type]
             self._acknowledge()
+            self._watch.read(query)
             if self._stopping.is_set():
                 self._end(query)
         self._acknowledge()
+        self._watch.read(query)
 
     def _begin(self) -> StreamingQuery:
         limits = self._limits()
@@ -290,6 +323,7 @@ class Stream:
         wait = patience is not None and not self._bounded
         return Limits(
             start="latest" if looks else "earliest",
+            since=self._since,
             fill=fill if wait else None,
             patience=patience if wait else None,
         )
@@ -335,10 +369,12 @@ class Stream:
             self._state.remember(number, told)
         time = self._state.time_of(number)
         run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True)
+        counted = self._watch.counting(number, records)
         done = deliver(
-            spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, records)), run
+            spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, counted)), run
         )
         self.progress.add(done)
+        self._watch.delivered(number, done)
 
     def _by_scan(self, frame: DataFrame) -> dict[Place, DataFrame]:
         """Which records are of which source."""
@@ -353,6 +389,7 @@ class Stream:
 
     def _on_retry(self, label: str, failure: Exception, seconds: float) -> None:
         self.progress.retries += 1
+        self._watch.retried()
         self._tell(f"{self.name}: {label}: {failures.translate(failure)}; again in {seconds:.0f} s")
 
     def _acknowledge(self) -> None:

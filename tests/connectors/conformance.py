@@ -1,136 +1,24 @@
 """What every connector must do, by its capabilities: one suite for all, never edited for one of them.
 
-A `Subject` says how a connector is tried: a source with known rows, a target, and a reader of the target
-that has nothing to do with the connector. A check raises AssertionError and says what is wrong.
+A check raises AssertionError and says what is wrong.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.connectors.base import (
-    Batch,
-    Column,
-    Connector,
-    Format,
-    Offset,
-    Reader,
-    ReadRequest,
-    SinkOptions,
-    SourceOptions,
-    Split,
-)
-from penstock.schema import ddl
+from penstock.connectors.base import Column, Connector, Offset, Reader, Split
+
+from . import conformance_streams as streams
+from .subject import COLUMNS, Row, Subject, failing_frame, frame_of, known_rows, rows_of, same_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Row = dict[str, Any]
-
-COLUMNS = (
-    Column("id", "BIGINT"),
-    Column("name", "STRING"),
-    Column("amount", "DOUBLE"),
-    Column("day", "DATE"),
-    Column("at", "TIMESTAMP"),
-)
-
-
-def known_rows(first: int = 0, count: int = 20) -> list[Row]:
-    """Rows of COLUMNS, each one different; some values are null."""
-    return [
-        {
-            "id": n,
-            "name": f'naïve, "quoted" {n}',
-            "amount": None if n % 7 == 3 else n / 8,
-            "day": date(2024, 2, 1 + n % 28),
-            "at": datetime(2024, 2, 1, n % 24, 30, 15, tzinfo=timezone.utc),
-        }
-        for n in range(first, first + count)
-    ]
-
-
-class Subject:
-    """A connector, and how it is tried."""
-
-    connector: Connector
-    required: frozenset[str]
-    """Capabilities that it must declare, so that none passes by declaring less."""
-    columns: tuple[Column, ...] = COLUMNS
-    format: Format | None = None
-
-    def source(self) -> SourceOptions:
-        """A source that holds `rows()`."""
-        raise NotImplementedError
-
-    def rows(self) -> list[Row]:
-        return known_rows()
-
-    def declared(self) -> tuple[Column, ...]:
-        """Columns that a statement declares for the source; a type may be unlike the one it would find."""
-        return (Column("id", "INT"), *self.columns[1:])
-
-    def middle(self, reader: Reader, split: Split) -> Offset:
-        """A position inside a split, after some of its rows and before others."""
-        first, last = reader.earliest(split), reader.latest(split)
-        assert isinstance(first, int)
-        assert isinstance(last, int)
-        return (first + last) // 2
-
-    def sink(self, mode: Literal["append", "overwrite"] | None) -> SinkOptions:
-        """A target that does not exist at first; the same one each time."""
-        raise NotImplementedError
-
-    def stored(self) -> list[Row]:
-        """The rows of the target, read by other means."""
-        raise NotImplementedError
-
-    def leftovers(self) -> list[str]:
-        """Whatever stands at the target beside rows that were delivered."""
-        return []
-
-    def request(self, **changes: Any) -> ReadRequest:
-        return replace(ReadRequest(format=self.format), **changes)
-
-    def batch(self, number: int) -> Batch:
-        return Batch("conformance", "0", number, datetime(2024, 2, 3, tzinfo=timezone.utc), self.format)
-
-
-def same_rows(got: Iterable[Row], expected: Iterable[Row], what: str) -> None:
-    """Raises unless both hold the same rows, in whatever order, each as often."""
-    have, want = (Counter(tuple(sorted(row.items())) for row in rows) for rows in (got, expected))
-    missing, extra = want - have, have - want
-    assert not missing, f"{what}: {missing.total()} of {want.total()} rows are missing: {next(iter(missing))}"
-    assert not extra, f"{what}: {extra.total()} rows too many: {next(iter(extra))}"
-
-
-def rows_of(frame: DataFrame) -> list[Row]:
-    """The rows of a frame, times with their zone."""
-    rows: list[Row] = frame.toArrow().to_pylist()
-    return rows
-
-
-def frame_of(spark: SparkSession, rows: list[Row], parts: int = 3) -> DataFrame:
-    import pyarrow as pa
-
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows), ddl(COLUMNS))
-    return frame.repartition(parts, "id")
-
-
-def failing_frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
-    """Rows of which the last one cannot be made, when others have been written already."""
-    from pyspark.sql import functions as f
-
-    bad = f.when(f.col("id") == rows[-1]["id"], f.raise_error(f.lit("made to fail")))
-    # More tasks than run side by side, and the last row in the last one.
-    ordered = frame_of(spark, rows).repartitionByRange(3 * spark.sparkContext.defaultParallelism, "id")
-    return ordered.withColumn("name", f.coalesce(bad.cast("string"), f.col("name")))
+__all__ = ["CHECKS", "COLUMNS", "Check", "Row", "Subject", "checks_for", "known_rows"]
 
 
 def reads_all_rows(spark: SparkSession, subject: Subject) -> None:
@@ -251,7 +139,51 @@ def repeated_batch_changes_nothing(spark: SparkSession, subject: Subject) -> Non
     same_rows(subject.stored(), known_rows() + known_rows(100), "a batch that ran twice")
 
 
+def finds_rows_by_key(spark: SparkSession, subject: Subject) -> None:
+    from pyspark.sql import functions as f
+
+    source, (first, *_, last) = subject.source(), [row["id"] for row in subject.rows()]
+    nobody = 999_999_999
+    for keys in ((first, nobody, last), (last,), (nobody,)):
+        condition = ("id", "in", keys) if len(keys) > 1 else ("id", "=", keys[0])
+        frame = subject.connector.read(spark, source, subject.request(filters=(condition,)))
+        expected = [row for row in subject.rows() if row["id"] in keys]
+        same_rows(rows_of(frame.where(f.col("id").isin(*keys))), expected, f"looked up by {condition}")
+
+
+def finds_rows_that_were_added_since(spark: SparkSession, subject: Subject) -> None:
+    from pyspark.sql import functions as f
+
+    source, added = subject.source(), known_rows(1000, 3)
+    request = subject.request(filters=(("id", "=", 1001),))
+
+    def found() -> list[Row]:
+        return rows_of(subject.connector.read(spark, source, request).where(f.col("id") == 1001))
+
+    same_rows(found(), [], "looked up before it was there")
+    subject.add(added)
+    same_rows(found(), added[1:2], "looked up after it was added")
+
+
+def takes_a_new_column(spark: SparkSession, subject: Subject) -> None:
+    wider = (*COLUMNS, Column("note", "STRING"))
+    noted = [row | {"note": f"note {row['id']}"} for row in known_rows(100)]
+    batches = ((known_rows(), COLUMNS), (noted, wider), (known_rows(200), COLUMNS))
+    expected: list[Row] = []
+    for number, (rows, columns) in enumerate(batches):
+        frame = frame_of(spark, rows, columns=columns)
+        subject.connector.write(frame, subject.sink("append"), subject.batch(number))
+        expected += rows
+        names = [c.name for c in (wider if number else COLUMNS)]
+        # Files have no columns of their own, and may leave out what is null.
+        got = [{name: row.get(name) for name in names} for row in subject.stored()]
+        wanted = [{name: row.get(name) for name in names} for row in expected]
+        same_rows(got, wanted, ("before the new column", "with the new column", "without it again")[number])
+
+
 Check = Callable[["SparkSession", Subject], None]
+
+TOOLKIT_REPLAY: tuple[Check, ...] = (replays_a_range, starts_at_a_position, starts_at_a_position_in_spark)
 
 CHECKS: dict[str, tuple[Check, ...]] = {
     "bounded": (
@@ -260,14 +192,23 @@ CHECKS: dict[str, tuple[Check, ...]] = {
         reads_for_counting,
         reads_declared_columns,
     ),
-    "replay": (replays_a_range, starts_at_a_position, starts_at_a_position_in_spark),
+    "unbounded": streams.UNBOUNDED,
+    "replay": (*TOOLKIT_REPLAY, *streams.REPLAY),
+    "lookup": (finds_rows_by_key, finds_rows_that_were_added_since),
     "append": (appends, failed_append_leaves_nothing),
     "overwrite": (overwrites, failed_overwrite_keeps_the_rows),
     "create_target": (makes_the_target,),
     "transactional": (repeated_batch_changes_nothing,),
+    "evolve_schema": (takes_a_new_column,),
 }
 
 
 def checks_for(connector: Connector) -> list[Check]:
-    """The checks that a connector's capabilities select."""
-    return [check for name in connector.capabilities.names() for check in CHECKS.get(name, ())]
+    """The checks that a connector's capabilities select; positions are tried where it has them."""
+    without: set[Check] = set()
+    if type(connector).reader is Connector.reader:
+        without.update(TOOLKIT_REPLAY)
+    if not connector.capabilities.unbounded:
+        without.update(streams.REPLAY)
+    selected = [check for name in connector.capabilities.names() for check in CHECKS.get(name, ())]
+    return [check for check in selected if check not in without]

@@ -26,7 +26,7 @@ from penstock.connectors.base import (
     Writer,
 )
 
-from .conformance import COLUMNS, Row, Subject, known_rows
+from .subject import COLUMNS, Row, Subject, known_rows
 
 
 class Source(SourceOptions):
@@ -94,7 +94,9 @@ class FolderWriter(Writer):
 
 class Listed(Connector):
     name = "listed"
-    capabilities = Capabilities(bounded=True, replay=True, append=True, overwrite=True, create_target=True)
+    capabilities = Capabilities(
+        bounded=True, replay=True, append=True, overwrite=True, create_target=True, evolve_schema=True
+    )
     Source = Source
     Sink = Sink
     Reading: type[ListReader] = ListReader
@@ -168,8 +170,17 @@ class LeavesHalf(Listed):
     Writing = _WritesAtOnce
 
 
+class _WritesKnownColumns(FolderWriter):
+    def kept(self, rows: list[Row]) -> list[Row]:
+        return [{c.name: row[c.name] for c in COLUMNS} for row in rows]
+
+
+class LosesNewColumn(Listed):
+    Writing = _WritesKnownColumns
+
+
 class ListedSubject(Subject):
-    required = frozenset({"bounded", "replay", "append", "overwrite", "create_target"})
+    required = frozenset({"bounded", "replay", "append", "overwrite", "create_target", "evolve_schema"})
 
     def __init__(self, folder: Path, connector: Listed | None = None) -> None:
         self.connector = connector or Listed()

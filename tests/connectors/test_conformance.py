@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.connectors import memory, registry
-from penstock.connectors.base import Column, SinkOptions, SourceOptions
+from penstock.connectors.base import Column, Connector, SinkOptions, SourceOptions
 from penstock.connectors.datagen import COLUMNS as DATAGEN_COLUMNS
 from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
@@ -20,7 +20,19 @@ from penstock.connectors.memory import Memory
 from penstock.formats import registry as formats
 
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
-from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject
+from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
+from .spooled import (
+    ChangesIdentity,
+    FindsOneKey,
+    ForgetsTwice,
+    IgnoresLatest,
+    KeepsWhatItFound,
+    LosesBetweenBatches,
+    ReadsBeyondTheBatch,
+    Spooled,
+    SpooledSubject,
+    StartsAnew,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +48,7 @@ def typed(row: dict[str, Any]) -> Row:
         "amount": float(row["amount"]) if row.get("amount") not in (None, "") else None,
         "day": date.fromisoformat(row["day"]),
         "at": datetime.fromisoformat(row["at"].replace("Z", "+00:00")),
+        **({"note": row["note"]} if "note" in row else {}),
     }
 
 
@@ -67,11 +80,29 @@ class FilesSubject(Subject):
         return self.columns if self.ending == "parquet" else super().declared()
 
     def source(self) -> SourceOptions:
-        folder = self.folder / "source"
-        folder.mkdir(exist_ok=True)
-        for number, first in enumerate((0, 10)):
-            self._make(folder / f"{number}.{self.ending}", known_rows(first, 10))
-        return Files.Source(path=f"{folder}/*.{self.ending}")
+        return Files.Source(path=self._folder("source"))
+
+    def unbounded_source(self, name: str = "first") -> SourceOptions:
+        return Files.Source(path=self._folder(name), watch=True)
+
+    def add(self, rows: list[Row]) -> None:
+        for name in ("source", "first"):
+            if (self.folder / name).exists():
+                self._put(self.folder / name, rows)
+
+    def _folder(self, name: str) -> str:
+        folder = self.folder / name
+        if not folder.exists():
+            folder.mkdir()
+            self._put(folder, known_rows(0, 10))
+            self._put(folder, known_rows(10, 10))
+        return f"{folder}/*.{self.ending}"
+
+    def _put(self, folder: Path, rows: list[Row]) -> None:
+        """One more file, which appears whole."""
+        made = self.folder / "made"
+        self._make(made, rows)
+        made.rename(folder / f"{len(list(folder.iterdir()))}.{self.ending}")
 
     def _make(self, path: Path, rows: list[Row]) -> None:
         if self.ending == "parquet":
@@ -156,8 +187,9 @@ SUBJECTS: dict[str, Any] = {
     "datagen": DatagenSubject,
     "memory": MemorySubject,
     "listed": ListedSubject,
+    "spooled": SpooledSubject,
 }
-CONNECTORS = {"files": Files, "datagen": Datagen, "memory": Memory, "listed": Listed}
+CONNECTORS = {"files": Files, "datagen": Datagen, "memory": Memory, "listed": Listed, "spooled": Spooled}
 CASES = [
     pytest.param(make, check, id=f"{name}-{check.__name__}")
     for name, make in SUBJECTS.items()
@@ -188,6 +220,13 @@ def test_every_capability_of_a_built_in_connector_is_tried() -> None:
         assert connector.capabilities.names(), f"{name} can do nothing"
 
 
+@pytest.mark.parametrize("connector", CONNECTORS.values())
+def test_every_capability_that_has_checks_selects_some(connector: type[Connector]) -> None:
+    selected = set(checks_for(connector()))
+    for name in connector.capabilities.names():
+        assert not selected.isdisjoint(CHECKS[name]) if name in CHECKS else True, name
+
+
 BROKEN = [
     (DropsRows, "reads_all_rows", "rows are missing"),
     (DropsRows, "starts_at_a_position", "rows are missing"),
@@ -200,13 +239,28 @@ BROKEN = [
     (LeavesHalf, "failed_append_leaves_nothing", "rows too many"),
     (IgnoresStart, "starts_at_a_position", "got rows before it"),
     (IgnoresStart, "starts_at_a_position_in_spark", "got all rows"),
+    (LosesNewColumn, "takes_a_new_column", "with the new column: 20 of 40 rows are missing"),
+    (LosesBetweenBatches, "streams_rows_as_they_arrive", "rows are missing"),
+    (ReadsBeyondTheBatch, "repeats_a_batch_as_it_was", "the batch that ran again: 7 rows too many"),
+    (IgnoresLatest, "starts_after_what_is_there", "rows too many"),
+    (StartsAnew, "keeps_to_where_it_started", "the batch that ran again: 7 of 7 rows are missing"),
+    (ForgetsTwice, "acknowledges_more_than_once", "rows are missing"),
+    (ChangesIdentity, "tells_sources_apart", "the same source is"),
+    (FindsOneKey, "finds_rows_by_key", "rows are missing"),
+    (KeepsWhatItFound, "finds_rows_that_were_added_since", "rows are missing"),
 ]
 
 
 @pytest.mark.parametrize(("broken", "name", "reason"), BROKEN)
 def test_the_suite_fails_a_broken_connector(
-    spark: SparkSession, tmp_path: Path, broken: type[Listed], name: str, reason: str
+    spark: SparkSession, tmp_path: Path, broken: type[Listed | Spooled], name: str, reason: str
 ) -> None:
     (check,) = [check for checks in CHECKS.values() for check in checks if check.__name__ == name]
+    connector = broken()
+    subject = (
+        ListedSubject(tmp_path, connector)
+        if isinstance(connector, Listed)
+        else SpooledSubject(tmp_path, connector)
+    )
     with pytest.raises(AssertionError, match=reason):
-        check(spark, ListedSubject(tmp_path, broken()))
+        check(spark, subject)

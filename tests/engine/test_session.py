@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.engine import session as sessions
-from penstock.engine.gateway import MODULE_OPTIONS
+from penstock.engine.gateway import MODULE_OPTIONS, log_flags
 from penstock.engine.session import close_session, open_session
 from penstock.errors import SetupError
 
@@ -44,6 +44,13 @@ def test_only_local_masters_go_without_spark_submit(
     assert sessions._direct(master, settings) is expected
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     assert sessions._direct(master, settings) is False
+
+
+def test_as_much_is_logged_as_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_LOG", raising=False)
+    assert not [flag for flag in log_flags() if flag.startswith("-Dpenstock.log")]
+    monkeypatch.setenv("PENSTOCK_LOG", "info")
+    assert "-Dpenstock.log=info" in log_flags()
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.servers.cluster import Cluster
     from tests.servers.kafka import Kafka
     from tests.servers.registry import Registry
 
@@ -27,4 +28,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     from tests.servers.registry import Registry
 
     with Registry(tmp_path_factory.mktemp("registry")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Spark cluster of two workers. Who kills one of them starts it again: see `Cluster.start`."""
+    from tests.servers.cluster import Cluster
+
+    with Cluster(tmp_path_factory.mktemp("cluster")) as server:
         yield server

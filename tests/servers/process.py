@@ -63,9 +63,13 @@ class Process:
             raise ServerError(f"{self.name} does not run")
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Starts it, and returns when it is ready."""
-        if self._process is not None and self._process.poll() is None:
+        if self.running:
             raise ServerError(f"{self.name} runs already")
         self.kill()  # puts away what is left of one that ended by itself
         with open(self.log, "ab") as log:

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
+from tests.servers.cluster import Cluster
 from tests.servers.kafka import PROTOCOLS, Kafka, Record
 from tests.servers.process import ServerError
 from tests.servers.registry import Refused, Registry
@@ -145,3 +146,11 @@ def test_an_unknown_id_is_refused(registry: Registry) -> None:
     with pytest.raises(Refused) as raised:
         registry.schema(999_999)
     assert raised.value.status == 404
+
+
+def test_a_cluster_that_was_killed_is_back(cluster: Cluster) -> None:
+    before = [cluster.master.pid, *(worker.pid for worker in cluster.workers)]
+    cluster.restart()
+    state = cluster.state()
+    assert (state["url"], state["aliveworkers"], state["cores"]) == (cluster.url, 2, 2)
+    assert not {cluster.master.pid, *(worker.pid for worker in cluster.workers)} & set(before)
