@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.schema import quoted
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
 
 _STEPS = 10
 """How often in a second rows are handed on."""
+_BUFFER, _SMALL = "spark.sql.execution.pandas.udf.buffer.size", "1024"
+"""What a worker's rows are collected in; in Spark's own, rows of seconds would go on in one burst."""
 
 
-def paced(frame: DataFrame, rows_a_second: float | None) -> DataFrame:
+@contextmanager
+def paced(frame: DataFrame, rows_a_second: float | None) -> Iterator[DataFrame]:
     """The same rows, through one task that never hands on more than so many in a second."""
     if rows_a_second is None:
-        return frame
-    limit = rows_a_second
+        yield frame
+        return
+    limit, settings = rows_a_second, frame.sparkSession.conf
 
     def hold_back(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _held_back(batches, limit)
@@ -29,7 +34,12 @@ def paced(frame: DataFrame, rows_a_second: float | None) -> DataFrame:
 
     # The row travels as one struct, since mapInArrow does not take names with dots.
     rows = frame.coalesce(1).select(f.struct(*(quoted(c) for c in frame.columns)).alias("row"))
-    return rows.mapInArrow(hold_back, rows.schema).select("row.*")
+    before = settings.get(_BUFFER)
+    settings.set(_BUFFER, _SMALL)
+    try:
+        yield rows.mapInArrow(hold_back, rows.schema).select("row.*")
+    finally:
+        settings.set(_BUFFER, str(before))
 
 
 def _held_back(batches: Iterable[pa.RecordBatch], limit: float) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DataError
 from penstock.formats.records import MARKER, METADATA, REJECTED
-from penstock.schema import METADATA_TYPES, Column, ddl, quoted
+from penstock.schema import Column, ddl, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,90 @@
+"""A process that moves rows, to be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PROBE = ROOT / "tests" / "fixtures" / "probe"
+WAIT = 180.0
+
+
+def until(happens: Callable[[], Any], what: str, seconds: float = WAIT) -> None:
+    """Waits until something has happened."""
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+class Moving:
+    """`penstock run` over a file of statements, in a folder of its own."""
+
+    def __init__(self, folder: Path, statements: str) -> None:
+        self.folder = folder
+        self.probes = folder / "probes"
+        self.probes.mkdir()
+        (folder / "move.sql").write_text(statements.replace("{probes}", str(self.probes)))
+        self.kills = 0
+
+    def process(self, *arguments: str) -> subprocess.Popen[str]:
+        log = (self.folder / "log").open("a")
+        return subprocess.Popen(
+            [sys.executable, "-m", "penstock", "run", "move.sql", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{PROBE}", "PENSTOCK_CDS": "read"},
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> None:
+        """Lets it run to its end."""
+        with self.process(*arguments) as process:
+            assert process.wait(WAIT) == 0, self.log()
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()[-4000:]
+
+    def kill_when(self, happens: Callable[[], Any], what: str, *arguments: str) -> bool:
+        """Starts it, and kills it once something has happened; False when it had ended before."""
+        with self.process(*arguments) as process:
+            until(lambda: happens() or process.poll() is not None, what)
+            if process.poll() is not None:
+                assert process.returncode == 0, self.log()
+                return False
+            process.send_signal(signal.SIGKILL)
+            self.kills += 1
+            return True
+
+    def kill_after(self, seconds: float, *arguments: str) -> bool:
+        end = time.monotonic() + seconds
+        return self.kill_when(lambda: time.monotonic() > end, "time", *arguments)
+
+    @contextmanager
+    def stopped_at(self, *names: str) -> Iterator[Callable[[], bool]]:
+        """While it lasts, batches wait at these probes; gives what tells that one does at each."""
+        wanted = [self.probes / name for name in names]
+        reached = [self.probes / f"{name}.reached" for name in names]
+        for file in reached:
+            file.unlink(missing_ok=True)
+        for file in wanted:
+            file.touch()
+        try:
+            yield lambda: all(file.exists() for file in reached)
+        finally:
+            for file in wanted:
+                file.unlink()
+
+    def kill_at(self, *names: str, arguments: tuple[str, ...] = ()) -> bool:
+        """Kills it while a batch stands at each of these probes."""
+        with self.stopped_at(*names) as reached:
+            return self.kill_when(reached, ", ".join(names), *arguments)

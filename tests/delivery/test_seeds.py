@@ -1,0 +1,219 @@
+"""The examples that people were promised, on a real Kafka; `file://` stands in for `s3://`."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.api import Ran, Session
+from penstock.formats.schema_registry import Registry as Client
+from tests.delivery.moving import until
+from tests.servers.kafka import Kafka
+from tests.servers.registry import Registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+CONFIGS = Path(__file__).parents[1] / "config" / "examples" / "configs"
+POSITIONS = """\
+extends: common_kafka_source.yaml
+
+topic:
+  name: "trading_positions"
+performance_profile: high_throughput
+schema:
+  key.field: trader_id
+  schema_file: "schemas/trading_positions.avsc"
+"""
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.chdir(tmp_path)
+    with Session(spark=spark) as session:
+        yield session
+
+
+def test_kafka_to_a_data_lake(session: Session, kafka: Kafka) -> None:
+    kafka.create_topic("transactions", 2)
+    rows = [
+        {"customer_id": n % 7, "transaction_id": n, "amount": n * 1.5, "timestamp": f"2024-03-0{1 + n % 9}"}
+        for n in range(500)
+    ]
+    kafka.produce("transactions", ((None, json.dumps(row)) for row in rows))
+    text = f"""
+        SELECT
+          customer_id,
+          transaction_id,
+          amount,
+          timestamp
+        FROM 'kafka://{kafka.bootstrap}/transactions'
+        WHERE amount > 100.00
+        INTO 'file://{Path.cwd()}/data-lake/high-value-transactions/date={{YYYY-MM-DD}}/*.parquet'
+        WITH (
+          format = 'parquet',
+          compression = 'snappy',
+          partition_by = 'date',
+          batch_size = 10000,
+          batch_timeout = '5 minutes'
+        );
+    """
+    _, ran = session.run(text, until_caught_up=True)
+    assert isinstance(ran, Ran)
+    wanted = sorted(row["transaction_id"] for row in rows if row["amount"] > 100)
+    found = duckdb.sql(
+        "SELECT transaction_id, date FROM read_parquet('data-lake/**/*.parquet', hive_partitioning = true)"
+    ).fetchall()
+    assert sorted(row[0] for row in found) == wanted
+    assert {str(row[1]) for row in found} <= {str(datetime.now(timezone.utc).date()), str(found[0][1])}
+    (file, *_) = Path("data-lake").glob("**/*.parquet")
+    assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == "SNAPPY"
+
+
+def test_a_data_lake_to_kafka(session: Session, kafka: Kafka) -> None:
+    folder = Path("warehouse/user-events/2024-01")
+    folder.mkdir(parents=True)
+    kinds = ("purchase", "view", "signup")
+    rows = [
+        {"user_id": n, "event_type": kinds[n % 3], "properties": {"page": f"/{n}", "n": n}}
+        for n in range(3000)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "events.parquet")
+    text = f"""
+        SELECT
+          user_id,
+          event_type,
+          properties,
+          CURRENT_TIMESTAMP as replay_timestamp
+        FROM 'file://{Path.cwd()}/warehouse/user-events/2024-01/*.parquet'
+        WHERE event_type IN ('purchase', 'signup')
+        INTO 'kafka://{kafka.bootstrap}/replayed-events'
+        WITH (
+          rate_limit = 1000,  -- messages per second
+          preserve_timestamps = false
+        );
+    """
+    (ran,) = session.run(text)
+    assert isinstance(ran, Ran)
+    assert ran.rows == 2000
+    records = list(kafka.rows("replayed-events"))
+    found = {row["user_id"]: row for row in (json.loads(record.value or "") for record in records)}
+    assert sorted(found) == [row["user_id"] for row in rows if row["event_type"] != "view"]
+    assert found[3]["properties"] == {"page": "/3", "n": 3}
+    assert found[3]["replay_timestamp"].startswith("20")
+    times = [record.timestamp or 0 for record in records]
+    assert max(times) - min(times) >= 1_500, "2,000 messages at 1,000 a second take two seconds"
+
+
+def test_watched_files_to_several_sinks(session: Session, kafka: Kafka) -> None:
+    incoming = Path("data/incoming")
+    incoming.mkdir(parents=True)
+    for name in ("a", "b"):
+        (incoming / f"{name}.csv").write_text("customer_id,amount\n1,10.5\n2,20.25\n")
+    text = f"""
+        SELECT
+          JSON_OBJECT(
+            'filename', _metadata.filename,
+            'row_number', _metadata.row_number,
+            'customer_id', customer_id,
+            'amount', CAST(amount as DECIMAL(10,2))
+          ) as enriched_record
+        FROM 'file://{Path.cwd()}/data/incoming/*.csv'
+        WITH (watch = true, delete_after_read = true)
+        INTO
+          'kafka://{kafka.bootstrap}/csv-ingestion',
+          'file://{Path.cwd()}/archive/csv-backup/{{YYYY}}/{{MM}}/{{DD}}/*.json';
+    """
+    pipeline = session.start(text, name="ingestion")
+    until(lambda: pipeline.progress.rows == 4, "the first files")
+    aside = incoming / ".c.csv"
+    aside.write_text("customer_id,amount\n3,30\n")
+    aside.rename(incoming / "c.csv")
+    until(lambda: pipeline.progress.rows == 5, "a file that appears later")
+    until(lambda: not list(incoming.iterdir()), "files are deleted")
+    pipeline.stop()
+    assert pipeline.wait(60)
+    wanted = {("a.csv", 1, 1, 10.5), ("a.csv", 2, 2, 20.25), ("b.csv", 1, 1, 10.5), ("b.csv", 2, 2, 20.25),
+              ("c.csv", 1, 3, 30.0)}  # fmt: skip
+    sent = [json.loads(record.value or "")["enriched_record"] for record in kafka.rows("csv-ingestion")]
+    assert len(sent) == 5
+    assert {tuple(record.values()) for record in sent} == wanted
+    lines = [
+        line for file in Path("archive").glob("*/*/*/*/*.json") for line in file.read_text().splitlines()
+    ]
+    assert [tuple(json.loads(line)["enriched_record"].values()) for line in sorted(lines)] == sorted(wanted)
+
+
+def test_insert_by_the_files_of_a_source_and_a_sink(
+    session: Session, kafka: Kafka, registry: Registry
+) -> None:
+    """One broker can keep one copy, so that the replication of the files is changed with their hosts."""
+    url = registry.url
+    shutil.copytree(CONFIGS, "configs")
+    Path("configs/trading_positions_topic.yaml").write_text(POSITIONS)
+    for file in Path("configs").glob("*.yaml"):
+        text = file.read_text().replace("broker:9092", kafka.bootstrap)
+        text = text.replace("http://schema-registry:8081", url)
+        file.write_text(re.sub(r"replication_factor: \d", "replication_factor: 1", text))
+    fields = [("trader_id", "string"), ("position_value", "double"), ("risk_status", "string")]
+    schemas = {
+        name: {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+        for name in ("trading_positions", "risk_alerts")
+    }
+    Path("configs/schemas").mkdir()
+    for name, schema in schemas.items():
+        Path("configs/schemas", f"{name}.avsc").write_text(json.dumps(schema))
+    kafka.create_topic("trading_positions", 2)
+    writer = Client(url).register("trading_positions-value", schemas["trading_positions"])
+
+    def message(number: int) -> bytes:
+        out = io.BytesIO(b"\0" + writer.to_bytes(4, "big"))
+        out.seek(5)
+        row = {"trader_id": f"t{number}", "position_value": number * 1000.0, "risk_status": "high"}
+        fastavro.schemaless_writer(out, schemas["trading_positions"], row)
+        return out.getvalue()
+
+    kafka.produce("trading_positions", [("early", message(5000))])  # the file says: from the latest on
+    text = """
+        INSERT INTO risk_alerts
+        SELECT trader_id, position_value, risk_status
+        FROM trading_positions
+        WHERE position_value > 1000000
+        WITH (
+            source_config = 'configs/trading_positions_topic.yaml',
+            sink_config = 'configs/risk_alerts_topic.yaml'
+        );
+    """
+    pipeline = session.start(text, name="alerts")
+    began = session.state / "pipelines" / pipeline.id / "checkpoint" / "sources" / "0" / "0"
+    until(began.exists, "the stream knows where it begins")
+    kafka.produce("trading_positions", ((f"t{n}", message(n)) for n in range(900, 1100)))
+    until(lambda: pipeline.progress.rows == 99 or pipeline.wait(0), "the alerts")
+    pipeline.stop()
+    assert pipeline.wait(60)
+    records = list(kafka.rows("risk_alerts"))
+    alerts = []
+    for record in records:
+        value = record.value if isinstance(record.value, bytes) else b""
+        schema = Client(url).schema(int.from_bytes(value[1:5], "big"))
+        alert = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None)
+        assert isinstance(alert, dict)
+        assert record.key == alert["trader_id"].encode()
+        assert dict(record.headers) == {"alert_type": b"risk_management", "regulatory_requirement": b"true"}
+        alerts.append(alert["position_value"])
+    assert sorted(alerts) == [n * 1000.0 for n in range(1001, 1100)]
+    assert len(kafka.partitions("risk_alerts")) == 8
