@@ -19,9 +19,10 @@ os.environ.setdefault("PENSTOCK_CDS", "read")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark session for the whole run, with the jars that the formats need."""
+    """One Spark session for the whole run, with the jars that formats and connectors need."""
+    from penstock.connectors.kafka import Kafka
     from penstock.engine.session import close_session, open_session
     from penstock.formats.avro import Avro
 
-    yield open_session(master="local[2]", jars=Avro.jars)
+    yield open_session(master="local[2]", jars=(*Avro.jars, *Kafka.jars))
     close_session(jvm=True)

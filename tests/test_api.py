@@ -111,7 +111,8 @@ def test_bad_records_are_counted_or_kept_aside(session: Session, tmp_path: Path)
     outcome = ran(session, "SELECT id FROM s INTO 'b/*.csv'")
     assert (outcome.rows, outcome.rejected) == (10, 2)
     letters = sorted(pq.read_table(outcome.dead_letters[0]).to_pylist(), key=lambda row: row["position"])
-    assert [(json.loads(row["position"]), row["payload"], row["stage"], row["source"]) for row in letters] == [
+    told = [(json.loads(row["position"]), row["payload"], row["stage"], row["source"]) for row in letters]
+    assert told == [
         ({"file": str(tmp_path / "in.jsonl"), "line": 11}, '{"id": "x"}', "read", "s"),
         ({"file": str(tmp_path / "in.jsonl"), "line": 12}, '{"id": ', "read", "s"),
     ]

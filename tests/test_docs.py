@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITHOUT_SPARK = {"check", "fmt", "explain", "connectors", "describe", "formats", "init", "config"}
+BROKER = "localhost:9092"
+WITHOUT_SPARK = {"check", "fmt", "explain", "connectors", "describe", "formats", "init", "config", "ps"}
 
 
 @dataclass(frozen=True)
@@ -79,15 +80,21 @@ def test_statements_parse(page: Path) -> None:
 # The configuration guide describes servers; tests/config reads its files.
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [p for p in pages_with("sql") if p.stem != "configuration"], ids=name)
-def test_statements_run_in_the_order_of_the_page(page: Path, spark: SparkSession, project: Path) -> None:
+def test_statements_run_in_the_order_of_the_page(
+    page: Path, spark: SparkSession, project: Path, request: pytest.FixtureRequest
+) -> None:
+    """Streams read what there is; the Kafka of the tests stands in for that of the page."""
     session = Session(spark=spark)
     for block in blocks("sql", page):
+        text = block.text
+        if BROKER in text:
+            text = text.replace(BROKER, request.getfixturevalue("kafka").bootstrap)
         if block.words[:1] == ("fails",):
             with pytest.raises(PenstockError) as caught:
-                session.run(block.text, str(block))
+                session.run(text, str(block), until_caught_up=True)
             assert caught.value.code == block.words[1], str(caught.value)
         else:
-            session.run(block.text, str(block))
+            session.run(text, str(block), until_caught_up=True)
 
 
 @pytest.mark.spark

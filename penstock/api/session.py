@@ -18,7 +18,7 @@ from penstock import config
 from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Ran, Started, Table, Text
 from penstock.api.pipeline import Pipeline
 from penstock.catalog import Catalog
-from penstock.errors import InputError, PenstockError, Place, StatementError, did_you_mean
+from penstock.errors import PenstockError, Place, StatementError
 from penstock.options import Setting
 from penstock.plan import explain
 from penstock.plan.bind import Binder
@@ -43,6 +43,10 @@ from penstock.uri import mask
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.engine.letterbox import Letterbox, Stage
+    from penstock.engine.replaying import Replayed
+    from penstock.engine.standing import Asked, Standing
+
 
 @dataclass(frozen=True)
 class Running:
@@ -58,6 +62,8 @@ class Running:
     """Whether streams begin anew."""
     tell: Callable[[str], None] = lambda text: None
     """Told what happens to streams while they run."""
+    report: Callable[[dict[str, Any]], None] = lambda report: None
+    """Told the numbers of each batch that a stream has done."""
 
 
 class Session:
@@ -261,7 +267,9 @@ class Session:
         from penstock.engine.build import build
         from penstock.engine.delivery import Run, check_targets, deliver
         from penstock.engine.holding import held, register
+        from penstock.engine.listener import Watch
         from penstock.engine.state import State
+        from penstock.engine.streams import Progress
 
         spark = self._fresh(checked)
         check_targets(spark, [*plan.sinks, *plan.dead_letters()])
@@ -284,6 +292,7 @@ class Session:
             finally:
                 state.forget(entry.batches)
             self.catalog.finish(entry.id, "finished", entry.batches + 1)
+            Watch(name, plan, Progress()).delivered(entry.batches, done)
         return Ran(
             name, entry.id, done.rows, done.rejected, tuple(s.label for s in plan.sinks),
             done.dead_letters, done.seconds, done.refused,
@@ -309,27 +318,65 @@ class Session:
             catalog=root / "catalog.db",
             until_caught_up=how.until_caught_up or plan.bounded,
             tell=how.tell,
+            report=how.report if not plan.only_looks else lambda report: None,
         )
         pipeline = Pipeline(stream, tuple(sink.label for sink in plan.sinks))
+        self._running.append(pipeline)  # it can be stopped while it starts
         stream.start()
-        self._running.append(pipeline)
         return pipeline
+
+    def standings(self) -> list[Standing]:
+        """How all pipelines of this project stand, in whatever process they run."""
+        from penstock.engine.standing import standings
+
+        return standings(self._known(), self.state)
+
+    def ask_to_stop(self, name: str) -> Asked:
+        """Tells the process that runs a pipeline to end it after the batch at hand."""
+        from penstock.engine.standing import ask_to_stop
+
+        return ask_to_stop(self.catalog, name)
 
     def reset(self, name: str, *, missing_ok: bool = False) -> str | None:
         """Lets a pipeline begin anew when it is next started; the folder of what it kept, which stays."""
         from penstock.engine.leases import refuse_if_held
+        from penstock.engine.standing import named
         from penstock.engine.state import State
 
-        entry = self.catalog.pipeline(name)
-        if entry is None:
-            if missing_ok:
-                return None
-            known = [p.name for p in self.catalog.pipelines()]
-            hint = did_you_mean(name, known) if known else "none has run yet"
-            raise InputError("unknown-pipeline", f"there is no pipeline '{name}'", hint=hint)
+        if missing_ok and self.catalog.pipeline(name) is None:
+            return None
+        entry = named(self.catalog, name)
         refuse_if_held(self.catalog, entry)
         self.catalog.renew(name)
         return str(State(self.state, entry.id).folder)
+
+    def dead_letters(self, name: str) -> Letterbox:
+        """The dead letters of a pipeline: `groups()` counts them, `letters()` shows them."""
+        from penstock.api.replays import letterbox
+        from penstock.engine.standing import named
+
+        return letterbox(self, named(self._known(), name))
+
+    def replay(
+        self,
+        name: str,
+        text: str | None = None,
+        source: str = "statement",
+        *,
+        stage: Stage | None = None,
+        dry: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> Replayed:
+        """Sends the dead letters of a pipeline through its statement again, or through another `text`."""
+        from penstock.api import replays
+        from penstock.engine.standing import named
+
+        entry = named(self._known(), name)
+        checked = replays.statement_of(self, entry, text, source)
+        plan = replays.pipeline_in(checked, entry.name, _names(checked, None))
+        return replays.replay(
+            self, entry, plan, lambda: self._fresh(checked), stage=stage, dry=dry, tell=tell
+        )
 
     def _define(self, catalog: Catalog, plan: Define, text: str) -> str:
         made = catalog.put(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import doctor, look, project, render, run, text
+from penstock.cli import dlq, doctor, look, pipelines, project, render, run, text
 from penstock.errors import InputError, PenstockError, RunError
 
 INTERRUPTED = 130
@@ -26,8 +26,15 @@ app = typer.Typer(
 )
 config = typer.Typer(help="Looks into YAML files.")
 config.command("show")(project.config_show)
+letters = typer.Typer(help="Dead letters: what could not be read or delivered.")
+letters.command("ls")(dlq.ls)
+letters.command("show")(dlq.show)
+letters.command("replay")(dlq.replay)
 
 app.command()(run.run)
+app.command()(pipelines.ps)
+app.command()(pipelines.stop)
+app.command()(pipelines.reset)
 app.command()(text.check)
 app.command()(text.fmt)
 app.command()(text.explain)
@@ -38,6 +45,7 @@ app.command()(look.formats)
 app.command()(project.init)
 app.command()(project.demo)
 app.command()(doctor.doctor)
+app.add_typer(letters, name="dlq")
 app.add_typer(config, name="config")
 
 

@@ -15,17 +15,23 @@ from penstock.errors import PenstockError
 
 def emit(value: Any) -> None:
     """One JSON object on a line of stdout."""
-    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+    _line(json.dumps(value, ensure_ascii=False, default=str), sys.stdout)
 
 
 def text(value: str) -> None:
     """A result for people, on stdout."""
-    print(value, flush=True)
+    _line(value, sys.stdout)
 
 
 def note(value: str) -> None:
     """A remark for people, on stderr."""
-    print(value, file=sys.stderr, flush=True)
+    _line(value, sys.stderr)
+
+
+def _line(value: str, stream: TextIO) -> None:
+    # In one piece: streams tell of themselves from their own threads.
+    stream.write(f"{value}\n")
+    stream.flush()
 
 
 def in_colour(stream: TextIO) -> bool:
@@ -77,6 +83,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str |
     )
     # Without a terminal nothing is wrapped, so neither may lines be padded to the console's width.
     console.print(shown, soft_wrap=not terminal)
+
+
+def count(number: int, what: str) -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def size(value: int) -> str:

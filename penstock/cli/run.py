@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,6 +41,15 @@ def run(
     ] = False,
     as_json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No bar, notes or summaries.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=0,
+            max=65535,
+            help="Serve metrics for Prometheus at this port; 0 takes any.",
+        ),
+    ] = None,
 ) -> None:
     """Runs statements, in order.
 
@@ -50,16 +59,36 @@ def run(
 
     text, source = statements(file, execute)
     project = find_project(config)
-    with started_early(text, project):
+    with _metrics(metrics_port, as_json=as_json, quiet=quiet), started_early(text, project):
         from penstock.api import Running, Session
 
         with Session(project) as session:
-            how = Running(name, dry_run, until_caught_up, reset, _teller(quiet))
+            report = _reporter(as_json)
+            how = Running(name, dry_run, until_caught_up, reset, tell=_teller(quiet), report=report)
             execute_all(session, text, source, how, as_json=as_json, quiet=quiet)
 
 
 def _teller(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else render.note
+
+
+def _reporter(as_json: bool) -> Callable[[dict[str, Any]], None]:
+    return (lambda report: render.emit({"progress": report})) if as_json else lambda report: None
+
+
+@contextmanager
+def _metrics(port: int | None, *, as_json: bool, quiet: bool) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from penstock.cli.serving import metrics_at
+
+    with metrics_at(port) as address:
+        if as_json:
+            render.emit({"metrics": address})
+        elif not quiet or port == 0:
+            render.note(f"metrics: {address}")
+        yield
 
 
 @contextmanager
@@ -109,7 +138,7 @@ def execute_all(
             render.note(f"note: {note}")
     outcomes = session.run_each(json_rows(checked) if as_json else checked, how)
     if sys.stderr.isatty() and not quiet and not as_json:
-        outcomes = progress.watched(outcomes, lambda: session.opened)
+        outcomes = progress.watched(outcomes, lambda: session.opened, lambda: session.running)
     with Interruptible(session):
         for outcome in outcomes:
             show(outcome, as_json=as_json, quiet=quiet)
@@ -170,14 +199,10 @@ def show(outcome: Outcome, *, as_json: bool, quiet: bool) -> None:
 def summary(ran: Ran) -> str:
     """What a pipeline did, on one line."""
     where = f" into {', '.join(ran.sinks)}" if ran.id else ""
-    line = f"{ran.name}: {_count(ran.rows, 'row')}{where} in {ran.seconds:.1f} s"
+    line = f"{ran.name}: {render.count(ran.rows, 'row')}{where} in {ran.seconds:.1f} s"
     if ran.rejected:
         kept = f"kept in {', '.join(ran.dead_letters)}" if ran.dead_letters else "left out"
-        line += f"; {_count(ran.rejected, 'bad record')} {kept}"
+        line += f"; {render.count(ran.rejected, 'bad record')} {kept}"
     if ran.refused:
-        line += f"; {_count(ran.refused, 'row')} refused"
+        line += f"; {render.count(ran.refused, 'row')} refused"
     return line
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

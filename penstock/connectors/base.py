@@ -71,8 +71,8 @@ class SourceOptions(Options):
 
     on_error: Literal["fail", "skip", "dead_letter"] = Field(
         "fail",
-        description="What happens to a record that cannot be read: `fail` stops, `skip` drops and counts it,"
-        " `dead_letter` keeps it aside.",
+        description="What happens to a record that cannot be read, or that a CAST fails on: `fail` stops,"
+        " `skip` drops and counts it, `dead_letter` keeps it aside.",
     )
     dead_letter: str | None = Field(
         None, description="Where dead letters go; a folder of the pipeline's state unless set."

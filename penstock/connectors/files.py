@@ -187,6 +187,9 @@ class Files(Connector):
     def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         return folders.file_rejects(spark, source.path, source, request, recursive=source.recursive)
 
+    def traced(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        return folders.traced_files(spark, source.path, source, request, recursive=source.recursive)
+
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         return folders.facts(spark, source.path, recursive=source.recursive)
 

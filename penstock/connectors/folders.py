@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.connectors import storage as stores
-from penstock.connectors.base import METADATA, REJECTED, Column, Format, ReadRequest, SourceOptions
+from penstock.connectors.base import METADATA, POSITION, REJECTED, Column, Format, ReadRequest, SourceOptions
 from penstock.connectors.storage import Entry, Storage
 from penstock.connectors.templates import NO_VALUE, as_glob, uncompressed
 from penstock.connectors.watching import paths_in
@@ -69,6 +69,19 @@ def file_rejects(
     """The bad records of the files that `path` means."""
     found = resolve(spark, path, source, request, recursive=recursive)
     return found.format.rejects(spark, found.files, found.columns, found.request)
+
+
+def traced_files(
+    spark: SparkSession, path: str, source: SourceOptions, request: ReadRequest, *, recursive: bool = False
+) -> DataFrame:
+    """The same rows as `read_files` gives, with the file of each and its number in it."""
+    from pyspark.sql import functions as f
+
+    more = replace(request, metadata=request.metadata | {"path", "row_number"})
+    frame = read_files(spark, path, source, more, recursive=recursive)
+    place = f.struct(f.col(f"{METADATA}.path").alias("file"), f.col(f"{METADATA}.row_number").alias("row"))
+    traced = frame.withColumn(POSITION, place)
+    return traced if request.metadata else traced.drop(METADATA)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,20 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import REJECTED, ReadRequest
-from penstock.engine import failures
+from penstock.connectors.base import METADATA, PAYLOAD, POSITION, REJECTED, ReadRequest
+from penstock.engine import failures, letters
 from penstock.engine.failures import Asked
 from penstock.errors import Place, StatementError
 from penstock.plan.nodes import Scan, Transform
+from penstock.schema import quoted
+from penstock.sql.statements import Query
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 RequestOf = Callable[[Scan], ReadRequest]
+_FAILED = "_penstock_failed"
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,64 @@ class Reading:
         return self.scan.connector.rejects(spark, self.scan.options, self.request)
 
 
+@dataclass(frozen=True)
+class Counter:
+    """How many rows of a frame meet a condition, told by whatever action runs on it."""
+
+    frame: DataFrame
+    """The frame to use from now on."""
+    condition: Expression
+    observation: Observation
+
+    @classmethod
+    def on(cls, frame: DataFrame, condition: Expression) -> Counter:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        observation = Observation()
+        return cls(frame.observe(observation, f.count_if(condition).alias("rows")), condition, observation)
+
+    def count(self) -> int:
+        """Counts by itself when no action told: Spark skipped that part of the plan, or a sink hid it.
+
+        `Observation.get` would wait for ever in that case. So all events are awaited, then the answer is
+        there or never comes; only the JVM's side offers both.
+        """
+        self.frame.sparkSession.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        assert self.observation._jo is not None
+        row = self.observation._jo.getRowOrEmpty()
+        if row.isDefined() and row.get().size():
+            return int(row.get().get(0))
+        return self.frame.where(self.condition).count()
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Records of a scan that are left out: how many, once an action has run, and which."""
+
+    reading: Reading
+    counter: Counter
+    query: Query | None = None
+    """That whose CASTs fail on them; None when they could not be read."""
+
+    @property
+    def stage(self) -> str:
+        return "read" if self.query is None else "query"
+
+    def records(self, spark: SparkSession) -> DataFrame:
+        """The records: payload, encoding, error, and where they stand."""
+        if self.query is None:
+            return self.reading.rejects(spark)
+        scan, request = self.reading.scan, self.reading.request
+        return _failed_records(scan.connector.traced(spark, scan.options, request), self.query)
+
+
 @dataclass
 class Built:
     """A frame, and what is to be asked of its scans once an action on it has run."""
 
     frame: DataFrame
-    rejected: list[tuple[Reading, Observation]] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
     queries: list[Asked] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     views: dict[Place, str] = field(default_factory=dict)
@@ -62,6 +118,8 @@ class _Builder:
 
     def transform(self, node: Transform) -> Built:
         inputs = [self.build(child) for child in node.inputs]
+        if len(inputs) == 1 and inputs[0].readings and isinstance(node.inputs[0], Scan):
+            inputs = [_without_failed_casts(inputs[0], node.query)]
         views = [next(self.views) for _ in inputs]
         for view, built in zip(views, inputs, strict=True):
             built.frame.createOrReplaceTempView(view)
@@ -76,7 +134,7 @@ class _Builder:
             raise
         return Built(
             frame,
-            [watch for built in inputs for watch in built.rejected],
+            [rejection for built in inputs for rejection in built.rejected],
             [asked, *(query for built in inputs for query in built.queries)],
             [reading for built in inputs for reading in built.readings],
             {at: view for built in inputs for at, view in built.views.items()}
@@ -89,13 +147,74 @@ class _Builder:
             frame = scan.connector.read(self.spark, scan.options, reading.request)
         if REJECTED not in frame.columns:
             return Built(frame, readings=[reading])
-        from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        observation = Observation()
-        observed = frame.observe(observation, f.count_if(f.col(REJECTED)).alias("rejected"))
-        good = observed.where(~f.col(REJECTED)).drop(REJECTED)
-        return Built(good, [(reading, observation)], readings=[reading])
+        counter = Counter.on(frame, f.col(REJECTED))
+        good = counter.frame.where(~f.col(REJECTED)).drop(REJECTED)
+        return Built(good, [Rejection(reading, counter)], readings=[reading])
+
+
+def _without_failed_casts(built: Built, query: Query) -> Built:
+    """The rows of one scan, less those on which a CAST of the query over it fails, where that is not to stop.
+
+    Rows that the query's WHERE leaves out are left out here too: on them nothing may fail.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    (reading,) = built.readings
+    checked = _with_failed(built.frame, query) if reading.request.on_error != "fail" else None
+    if checked is None:
+        return built
+    counter = Counter.on(checked, f.col(_FAILED) != "")
+    good = counter.frame.where(f.col(_FAILED).isNull()).drop(_FAILED)
+    # Spark joins no filter of the query with this one across an observation, so the bad rows are gone for it.
+    good = good.observe(Observation(), f.count(f.lit(1)).alias("rows"))
+    return replace(built, frame=good, rejected=[*built.rejected, Rejection(reading, counter, query)])
+
+
+def _with_failed(frame: DataFrame, query: Query) -> DataFrame | None:
+    """The rows with what `Query.failed_cast` tells of them; None where the query is not that simple."""
+    from pyspark.errors import AnalysisException
+
+    if query.failed_cast is None:
+        return None
+    label = query.relations[0].label
+    try:
+        named = frame.alias(label) if label else frame
+        return named.selectExpr("*", f"{query.failed_cast} AS {_FAILED}")
+    except AnalysisException:
+        return None  # what is wrong is told when the query itself is analysed
+
+
+def _failed_records(frame: DataFrame, query: Query) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    if REJECTED in frame.columns:
+        frame = frame.where(~f.col(REJECTED)).drop(REJECTED)
+    checked = _with_failed(frame, query)
+    assert checked is not None
+    own = [quoted(c) for c in frame.columns if c not in (PAYLOAD, POSITION, METADATA)]
+    row = f.to_json(f.struct(*own), letters.AS_ROW)
+    payload, encoding = row, f.lit("row")
+    if PAYLOAD in frame.columns:
+        text = f.col(PAYLOAD).cast("string")
+        # Other rows of a message that holds several are delivered: only this one is kept.
+        single = f.col(PAYLOAD).isNotNull() & ~f.ltrim(text).startswith("[")
+        is_text = f.is_valid_utf8(f.col(PAYLOAD))
+        whole = f.when(is_text, text).otherwise(f.base64(f.col(PAYLOAD)))
+        payload = f.when(single, whole).otherwise(row)
+        encoding = f.when(~single, "row").when(is_text, "text").otherwise("base64")
+    position = f.lit(None).cast("string")
+    if POSITION in frame.columns:
+        told = frame.schema[POSITION].dataType.typeName() == "string"
+        position = f.col(POSITION) if told else f.to_json(POSITION)
+    return checked.where(f.col(_FAILED) != "").select(
+        payload.alias("payload"),
+        encoding.alias("encoding"),
+        f.col(_FAILED).alias("error"),
+        position.alias("position"),
+    )
 
 
 def _is_pruned(node: Scan | Transform) -> bool:
@@ -104,18 +223,6 @@ def _is_pruned(node: Scan | Transform) -> bool:
 
 def _whole(node: Scan | Transform) -> Scan | Transform:
     return replace(node, used=None) if isinstance(node, Scan) else node
-
-
-def observed(spark: SparkSession, observation: Observation) -> int:
-    """What an observation counted; 0 when Spark found that it need not run that part of the plan.
-
-    `Observation.get` would wait for ever in that case. So all events are awaited, then the answer is there
-    or never comes; only the JVM's side offers both.
-    """
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    assert observation._jo is not None
-    row = observation._jo.getRowOrEmpty()
-    return int(row.get().get(0)) if row.isDefined() and row.get().size() else 0
 
 
 def physical_plan(frame: DataFrame) -> str:

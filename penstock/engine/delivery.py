@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from penstock.connectors.base import Batch, Refused
 from penstock.engine import failures, kept, letters
-from penstock.engine.build import Built, observed
+from penstock.engine.build import Built, Counter
 from penstock.engine.pacing import paced
 from penstock.engine.retrying import retried
 from penstock.engine.state import State
@@ -46,11 +47,20 @@ class Run:
     """Waits before a retry; may raise when there is to be none."""
     on_retry: Callable[[str, Exception, float], None] = lambda label, failure, seconds: None
     streaming: bool = False
+    replay: str | None = None
+    """What sets its number apart from those of the pipeline's own batches."""
+
+    @property
+    def folder(self) -> Path:
+        """What must be the same when it runs again, until it is done."""
+        if self.replay is not None:
+            return self.state.replay(self.number) / self.replay
+        return self.state.staged(self.number)
 
     def batch(self, sink: str, target: Write | None = None) -> Batch:
-        aside = str(self.state.staged(self.number))
+        pipeline = "-".join(filter(None, (self.state.id, self.replay)))
         form = target.format if target else None
-        return Batch(self.state.id, sink, self.number, self.time, form, aside, self.streaming)
+        return Batch(pipeline, sink, self.number, self.time, form, str(self.folder), self.streaming)
 
 
 def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: bool = False) -> None:
@@ -115,7 +125,7 @@ class _Delivery:
 
     def by_parts(self, make: Callable[[], Built]) -> None:
         """Through files, so that a part that a sink has already is the same when the batch runs again."""
-        folder = self.run.state.staged(self.run.number)
+        folder = self.run.folder
         told = kept.load(folder)
         if told is None:
             built, counted = self._counted(make)
@@ -129,25 +139,23 @@ class _Delivery:
 
     def _counted(self, make: Callable[[], Built]) -> tuple[Built, Callable[[], int]]:
         """The batch, and how many rows it had once an action has run."""
-        from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         built = self.built = make()
-        counter = Observation()
-        counting = built.frame.observe(counter, f.count(f.lit(1)).alias("rows"))
-        return Built(counting, built.rejected, built.queries), lambda: observed(self.spark, counter)
+        counter = Counter.on(built.frame, f.lit(True))
+        return replace(built, frame=counter.frame), counter.count
 
     def _account(self, built: Built, counted: Callable[[], int]) -> _Accounts:
         """Counts what was read, and keeps what was rejected before the batch counts as delivered."""
         # Invariant 1
         accounts = _Accounts(counted())
-        for position, (reading, watch) in enumerate(built.rejected):
-            number = observed(self.spark, watch)
+        for position, rejection in enumerate(built.rejected):
+            number, scan = rejection.counter.count(), rejection.reading.scan
             accounts.rejected += number
-            if number and reading.scan.options.on_error == "dead_letter":
+            if number and scan.options.on_error == "dead_letter":
                 batch = self.run.batch(f"dead_letters-{position}")
-                found = letters.of_records(reading.rejects(self.spark), reading.scan, batch)
-                place = letters.store(found, reading.scan.dead_letter, batch, self.run.state)
+                found = letters.of_records(rejection.records(self.spark), scan, batch, rejection.stage)
+                place = letters.store(found, scan.dead_letter, batch, self.run.state)
                 accounts.dead_letters.append(place)
         return accounts
 
@@ -163,9 +171,9 @@ class _Delivery:
 
     def _write(self, frame: DataFrame, sink: Write, batch: Batch) -> Sequence[Refused]:
         options = sink.options
-        with _placed(sink):
+        with _placed(sink), paced(frame, options.rate_limit) as rows:
             return retried(
-                lambda: sink.connector.write(paced(frame, options.rate_limit), options, batch),
+                lambda: sink.connector.write(rows, options, batch),
                 retries=options.retries,
                 backoff=options.retry_backoff,
                 is_passing=lambda failure: failures.is_passing(failure, [sink.connector]),

@@ -19,22 +19,29 @@ COLUMNS = (
     "payload STRING, encoding STRING, error STRING, stage STRING, source STRING, position STRING,"
     " time TIMESTAMP"
 )
-"""`encoding` is `base64` for a payload that is no text; `position` is a JSON object; `stage` says whether a
-record could not be read (`read`), or a row was refused by a sink (`write`)."""
+"""`encoding` is `base64` for a payload that is no text, and `row` for a row as a JSON object, where the bytes
+of the record are not known; `position` is a JSON object; `stage` says whether a record could not be read
+(`read`), the query failed on it (`query`), or a row was refused by a sink (`write`)."""
+AS_ROW = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+          "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]"}  # fmt: skip
+"""Spark's options for a row as JSON that is read again."""
 
 
-def of_records(rejects: DataFrame, scan: Scan, batch: Batch) -> DataFrame:
-    """The letters of records that a source's connector rejects."""
+def of_records(rejects: DataFrame, scan: Scan, batch: Batch, stage: str = "read") -> DataFrame:
+    """The letters of records of a source that are rejected."""
     from pyspark.sql import functions as f
 
     known = {"payload", "encoding", "error"}
     encoding = f.col("encoding") if "encoding" in rejects.columns else f.lit("text")
-    position = f.to_json(f.struct(*(c for c in rejects.columns if c not in known)))
+    if "position" in rejects.columns:
+        position = f.col("position")
+    else:
+        position = f.to_json(f.struct(*(c for c in rejects.columns if c not in known)))
     return rejects.select(
         "payload",
         encoding.alias("encoding"),
         "error",
-        f.lit("read").alias("stage"),
+        f.lit(stage).alias("stage"),
         f.lit(scan.label).alias("source"),
         position.alias("position"),
         f.lit(batch.time).alias("time"),

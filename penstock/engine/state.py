@@ -2,10 +2,12 @@
 
 statement.sql, plan.json   what runs
 stream.json                sources and columns of a stream, as they were when it began
+progress.json              how far a stream is, for who looks at it from outside
 checkpoint/                Spark's: which records each batch has, and which batches are done
 staged/                    a batch that must be the same when it runs again, until it is done
 acknowledge/               what sources are told once a batch is done
 dead_letters/              what could not be read or delivered
+replays/                   dead letters on their way through the pipeline again, until all sinks have them
 """
 
 from __future__ import annotations
@@ -34,6 +36,21 @@ class State:
     def dead_letters(self) -> Path:
         return self.folder / "dead_letters"
 
+    def replay(self, number: int) -> Path:
+        return self.folder / "replays" / str(number)
+
+    def replays(self) -> list[int]:
+        """Those that are not done."""
+        return _numbers(self.folder / "replays")
+
+    def next_replay(self) -> int:
+        """A number that no replay has had."""
+        file = self.folder / "replays" / "last"
+        number = int(file.read_text(encoding="ascii")) + 1 if file.exists() else 0
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, str(number))
+        return number
+
     def staged(self, batch: int) -> Path:
         return self.folder / "staged" / str(batch)
 
@@ -54,6 +71,20 @@ class State:
     def keep(self, stream: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / "stream.json", json.dumps(stream, indent=2))
+
+    def tell(self, progress: dict[str, Any]) -> None:
+        """Leaves word of how far a stream is; nothing hangs on it, so it need not outlive the machine."""
+        aside = self.folder / ".progress.json"
+        aside.write_text(json.dumps(progress), encoding="utf-8")
+        aside.replace(self.folder / "progress.json")
+
+    def told(self) -> dict[str, Any]:
+        """What a stream has last left word of."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / "progress.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found
 
     def planned(self) -> int | None:
         """The last batch whose records are known; it runs, or runs again."""

@@ -156,8 +156,8 @@ class Stream:
     def _run(self) -> None:
         catalog = Catalog(self._catalog)
         try:
-            self._watch.running(True)
             with held(catalog, self._entry, self._plan, self._state, self.stop) as (self._lease, _):
+                self._watch.running(True)
                 self._supervise()
                 catalog.finish(self.id, self._outcome(), self._state.batches())
         except Exception as failure:  # noqa: BLE001 (who waits for it gets it)
@@ -166,7 +166,8 @@ class Stream:
             if self._lease is not None:  # else it is another's, who may be running it
                 catalog.finish(self.id, "failed", self._state.batches())
         finally:
-            self._watch.running(False)
+            if self._lease is not None:
+                self._watch.running(False)
             self._started.set()
             catalog.close()
 

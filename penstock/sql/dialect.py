@@ -6,7 +6,9 @@ rename them), and what we need later is kept as positions in `meta`:
 
 - `'uri' WITH (...)` and `name WITH (...)`: `meta["settings"]` and `meta["cut"]` of the table;
 - `a -> 'k'` and `a ->> 'k'`: a `JSONBExtract` with `meta["operand"]`, `meta["operator"]`, `meta["key"]`;
-- `TABLESAMPLE (...)`: `meta["stop"]`, since Spark wants the alias behind it.
+- `TABLESAMPLE (...)`: `meta["stop"]`, since Spark wants the alias behind it;
+- `CAST(a AS t)` and `a::t`: `meta["cast"]`, the tokens where it begins, of AS or `::`, and behind it;
+- `WHERE ...`: `meta["where"]`, the tokens where its condition begins, and behind it.
 
 A `->` is Spark's lambda only where a higher-order function takes one; everywhere else it reads JSON.
 """
@@ -149,6 +151,14 @@ def _json_arrow(self: Parser, this: exp.Expr, key: exp.Expr) -> exp.Expr:
     return node
 
 
+def _colon_cast(self: Parser, this: exp.Expr, kind: exp.Expr) -> exp.Expr:
+    node = self.build_cast(strict=self.STRICT_CAST, this=this, to=kind)
+    before = range(self.index - 1, self._operand, -1)
+    operator = next(i for i in before if self._tokens[i].token_type == TokenType.DCOLON)
+    node.meta["cast"] = self._operand, operator, self.index
+    return node
+
+
 class Parser(Cursor):
     """Reads queries, with our clauses in them."""
 
@@ -159,7 +169,8 @@ class Parser(Cursor):
     }
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr]]] = {}
     COLUMN_OPERATORS = {
-        **{key: SparkParser.COLUMN_OPERATORS[key] for key in (TokenType.DOT, TokenType.DCOLON)},
+        TokenType.DOT: SparkParser.COLUMN_OPERATORS[TokenType.DOT],
+        TokenType.DCOLON: _colon_cast,
         TokenType.HASH_ARROW: _json_arrow,
         TokenType.DARROW: _json_arrow,
     }
@@ -264,6 +275,21 @@ class Parser(Cursor):
         if sample is not None:
             sample.meta["stop"] = self._prev.end + 1
         return sample
+
+    def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
+        first = self.index
+        node = super()._parse_cast(strict, safe)
+        as_ = next((i for i in range(self.index - 1, first, -1) if self.upper(i) == "AS"), None)
+        if safe is None and as_ is not None and self._curr.token_type == TokenType.R_PAREN:
+            node.meta["cast"] = first - 2, as_, self.index + 1
+        return node
+
+    def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+        first = self.index + (not skip_where_token)
+        where = super()._parse_where(skip_where_token)
+        if where is not None:
+            where.meta["where"] = first, self.index
+        return where
 
     def _from_here(self, parse: Callable[[], T]) -> T:
         outer, self._operand = self._operand, self.index

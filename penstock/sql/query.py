@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.sql.casts import find_failed_cast
 from penstock.sql.cursor import Fault, interval_text
 from penstock.sql.dialect import Parser
 from penstock.sql.filters import filters_of
@@ -53,6 +54,7 @@ class _Reading:
         self.first, self.stop = first, stop
         self.base = self.tokens[first].start
         self.index = {token.start: i for i, token in enumerate(self.tokens)}
+        self.node = node
         self.nodes = list(node.walk())
         parser.note_names(node)
         self.tables = [table for table in self._find(exp.Table) if self._is_relation(table)]
@@ -74,6 +76,7 @@ class _Reading:
             names=self.names,
             star=self._uses_all_columns(),
             stars=tuple(self._stars()),
+            failed_cast=find_failed_cast(self.node, len(relations), self.sql, self.tokens, self.edits),
         )
 
     def _find(self, kind: type[exp.Expr]) -> Iterator[exp.Expr]:

@@ -40,6 +40,11 @@ class Relation(Endpoint):
     filters: tuple[tuple[str, str, Any], ...] = ()
     """Conditions (column, operator, value) that its rows must meet to be seen by the query."""
 
+    @property
+    def label(self) -> str | None:
+        """What the query calls it, before the dot of a column; a URI without an alias has none."""
+        return self.alias or (None if self.is_uri else self.name.rpartition(".")[2])
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -75,6 +80,8 @@ class Query:
     star: bool = False
     """Whether it may use all columns of a relation."""
     stars: tuple[Star, ...] = ()
+    failed_cast: str | None = None
+    """An expression over the rows of its one relation: the CAST that fails, as `penstock.sql.casts` says."""
 
     def hiding(self, hidden: Sequence[Collection[str]]) -> Query:
         """The same query, whose stars leave out the columns of each relation that are `hidden`."""
@@ -91,8 +98,7 @@ class Query:
 
     def _qualified(self, relation: int, name: str, star: Star) -> str:
         """A column among those of several relations; one without a name of its own goes without."""
-        one = self.relations[relation]
-        label = one.alias or (None if one.is_uri else one.name.rpartition(".")[2])
+        label = self.relations[relation].label
         if len(star.relations) == 1 or label is None:
             return name
         return f"`{label.replace('`', '``')}`.{name}"
@@ -134,11 +140,9 @@ class Query:
     def _edits(self, views: Sequence[str]) -> list[Edit]:
         edits = list(self.edits)
         for relation, view in zip(self.relations, views, strict=True):
-            named = relation.alias is None and not relation.is_uri
-            label = relation.name.rpartition(".")[2].replace("`", "``")
-            edits.append(
-                Edit(relation.start, relation.end, f"`{view}` AS `{label}`" if named else f"`{view}`")
-            )
+            label = relation.label if relation.alias is None else None
+            named = f" AS `{label.replace('`', '``')}`" if label else ""
+            edits.append(Edit(relation.start, relation.end, f"`{view}`{named}"))
         return sorted(edits, key=lambda edit: (edit.start, edit.end))
 
 

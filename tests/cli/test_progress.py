@@ -3,12 +3,15 @@ from __future__ import annotations
 import io
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
-from penstock.cli import progress
+from penstock.cli import progress, render, status
+from penstock.engine.delivery import Delivered
+from penstock.engine.streams import Progress
 
 ERASED = "\x1b[2K"
 
@@ -75,3 +78,55 @@ def test_a_failure_passes_and_the_screen_is_put_back(monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="broken"):
         list(progress.watched(work(), lambda: None))
     assert sys.stdout is terminal
+
+
+class Stream:
+    """A stream that runs."""
+
+    name, status = "orders", "running"
+
+    def __init__(self) -> None:
+        self.progress = Progress(rows_in=1200, lag=12, batch=7, rejected=3)
+        self.progress.add(Delivered(900, 0, 1, (), 0.42))
+
+
+def test_a_line_tells_how_a_stream_stands() -> None:
+    stream = Stream()
+    assert status.line(stream) == (  # type: ignore[arg-type]
+        "orders: running, 1,200 rows in, 900 rows out, 0 rows/s, lag 12, batch 7 in 0.4 s, 3 bad, 1 refused"
+    )
+    stream.progress = Progress(files_in=3, bytes_in=2048, batches=1, rows=9)
+    assert status.line(stream) == "orders: running, 3 files (2.0 KB) in, 9 rows out, 0 rows/s"  # type: ignore[arg-type]
+    stream.progress, stream.status = Progress(), "waiting"
+    assert status.line(stream) == "orders: waiting"  # type: ignore[arg-type]
+
+
+def test_lines_of_streams_take_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "200")
+    tracker = Tracker()
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    streams: list[Stream] = []
+
+    def drawn(text: str, *, after: str) -> None:
+        deadline = time.monotonic() + 10
+        while text not in terminal.getvalue().partition(after)[2]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def work() -> Iterator[str]:
+        drawn("6/20", after="moving")
+        streams.append(Stream())
+        drawn("orders: running", after="6/20")
+        asked = tracker.asked
+        render.note("a note")
+        drawn("orders: running", after="a note\n")
+        assert tracker.asked == asked
+        yield "done"
+
+    assert list(progress.watched(work(), lambda: spark, lambda: streams)) == ["done"]  # type: ignore[arg-type,return-value]
+    before, _, after = terminal.getvalue().partition("a note\n")
+    assert before.endswith(ERASED)
+    assert "tasks" not in after
+    assert after.endswith(ERASED)
+    assert sys.stderr is terminal

@@ -36,15 +36,15 @@ class Moving:
         self.kills = 0
 
     def process(self, *arguments: str) -> subprocess.Popen[str]:
-        log = (self.folder / "log").open("a")
-        return subprocess.Popen(
-            [sys.executable, "-m", "penstock", "run", "move.sql", *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}:{PROBE}", "PENSTOCK_CDS": "read"},
-            stdout=log,
-            stderr=log,
-            text=True,
-        )
+        with (self.folder / "log").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "penstock", "run", "move.sql", *arguments],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{PROBE}", "PENSTOCK_CDS": "read"},
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
 
     def run(self, *arguments: str) -> None:
         """Lets it run to its end."""

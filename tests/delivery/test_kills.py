@@ -68,8 +68,8 @@ def check(source: Kafka, folder: Path) -> None:
     for name in ("p-out", "b-out"):
         found = duckdb.sql(
             f"SELECT count(*), count(DISTINCT id), min(id), max(id) FROM '{folder}/{name}/*.parquet'"
-        ).fetchone()
-        assert found == (ROWS, ROWS, 0, ROWS - 1), name
+        ).fetchall()
+        assert found == [(ROWS, ROWS, 0, ROWS - 1)], name
         assert not [path for path in (folder / name).iterdir() if path.name.startswith(".")]
 
 

@@ -107,6 +107,8 @@ def test_a_second_process_is_refused_while_one_runs(session: Session) -> None:
     with pytest.raises(PenstockError) as caught:
         session.start(COPY.format(more=""), name="p")
     assert caught.value.code == "already-running"
+    (entry,) = session.catalog.pipelines()
+    assert entry.state == "running"
     ended(pipeline)
 
 

@@ -161,7 +161,7 @@ def meaning(value: Any) -> Any:
         pairs = {
             f.name: meaning(getattr(value, f.name))
             for f in fields(value)
-            if f.name not in ("at", "start", "end")
+            if f.name not in ("at", "start", "end", "failed_cast")
         }
         if "text" in pairs:
             pairs["text"] = re.sub(r"\s+|--[^\n]*|/\*.*?\*/", "", str(pairs["text"])).lower()

@@ -19,12 +19,15 @@ from tests.sql.corpus import EVERYTHING
 COMMENTS = (" -- {}\n", " /* {} */ ", "\n-- {}\n", "\n/* {} */\n", " /* {}\n more */ ", "\n\n-- {}\n\n")
 
 
+_WRITTEN = ("text", "failed_cast", "start", "end", "at")
+
+
 def meaning(value: Any) -> Any:
     """A statement without places, text and the whitespace in a watermark."""
     if isinstance(value, Place):
         return None
     if dataclasses.is_dataclass(value):
-        names = [f.name for f in dataclasses.fields(value) if f.name not in ("text", "start", "end", "at")]
+        names = [f.name for f in dataclasses.fields(value) if f.name not in _WRITTEN]
         return type(value).__name__, *(meaning(getattr(value, name)) for name in names)
     if isinstance(value, tuple):
         return tuple(map(meaning, value))

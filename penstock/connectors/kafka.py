@@ -1,0 +1,296 @@
+"""Kafka and Redpanda topics. At least once; exactly once with `delivery_guarantee = 'exactly_once'`, for
+consumers that read committed messages only: each part of a batch is a transaction that keeps its number.
+
+A message's key, headers, topic, partition, offset and time are `_key`, `_headers`, `_topic`, `_partition`,
+`_offset` and `_timestamp`, both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.base import (
+    Batch,
+    Capabilities,
+    Column,
+    Connector,
+    Format,
+    Limits,
+    ReadRequest,
+    Refused,
+    Uri,
+)
+from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka_start import EARLIEST, Start
+from penstock.errors import DataError, PenstockError
+from penstock.options import Value
+from penstock.schema import from_avsc
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from penstock.connectors.kafka_chunks import Target
+
+_ranges: dict[str, tuple[str, str]] = {}
+"""The offsets of each source that were read last, so that its bad records are those of the same messages."""
+
+
+class Kafka(Connector):
+    name = "kafka"
+    aliases = ("redpanda",)
+    schemes = ("kafka", "redpanda")
+    capabilities = Capabilities(
+        bounded=True,
+        unbounded=True,
+        replay=True,
+        formats=True,
+        append=True,
+        transactional=True,
+        create_target=True,
+    )
+    jars = (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.1",
+    )
+    passes_in_real_time = True
+    fills_batches = True
+    Source = Source
+    Sink = Sink
+
+    def settings_of(self, uri: Uri) -> dict[str, Value]:
+        told: dict[str, Value] = {"bootstrap_servers": uri.authority} if uri.authority else {}
+        if uri.path:
+            told["topic"] = uri.path
+        if uri.user is not None:
+            told |= {"sasl_username": uri.user, "sasl_password": uri.password or ""}
+        return told | dict(uri.query)
+
+    def format_options(self, options: Any) -> dict[str, Value]:
+        given = {key: getattr(options, key, None) for key in ("schema_registry", "schema_file")}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def hidden(self, source: Any) -> tuple[Column, ...]:
+        from penstock.connectors.kafka_records import hidden
+
+        return hidden(source)
+
+    def is_unbounded(self, source: Any) -> bool:
+        return True
+
+    def identity(self, source: Any) -> str:
+        return source.topic_pattern or ",".join(sorted(source.topic))
+
+    def recognise(self, source: Any, known: Value) -> Value:
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import recognised
+
+        return recognised(Cluster(source), source, known)
+
+    def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
+        if source.schema_file:
+            return from_avsc(source.schema_file)
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import sample
+
+        messages = sample(Cluster(source), source)
+        if not messages:
+            raise DataError(
+                "empty-source",
+                f"topic '{self.identity(source)}' has no messages to tell its columns from",
+                hint="declare them with CREATE SOURCE or schema_file, or send a message",
+            )
+        return _format(request).sample(spark, messages, f"topic {self.identity(source)}")
+
+    def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import partitions_of
+
+        partitions = partitions_of(Cluster(source), source)
+        start = source.begin or Start(limits.start)
+        rows = min(filter(None, (limits.rows, source.max_rows_per_batch)), default=None)
+        told = {
+            "maxOffsetsPerTrigger": rows,
+            "minOffsetsPerTrigger": min(limits.fill, rows or limits.fill) if limits.fill else None,
+            "maxTriggerDelay": f"{limits.patience.total_seconds() * 1000:.0f}ms" if limits.patience else None,
+        }
+        reader = spark.readStream.format("kafka").options(**_reading(source), **_starting(start, partitions))
+        return reader.options(**{key: str(value) for key, value in told.items() if value is not None}).load()
+
+    def tasks(self, source: Any) -> int:
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import partitions_of
+
+        return len(partitions_of(Cluster(source), source))
+
+    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        return self._rows(spark, source, request)
+
+    def traced(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        return self._rows(spark, source, request, traced=True)
+
+    def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        from penstock.connectors.kafka_records import POSITION_FIELDS
+
+        records = self._records(spark, source, request, again=True)
+        columns = self._columns(spark, source, request)
+        return _format(request).decode_rejects(records, columns, request, carried=POSITION_FIELDS)
+
+    def as_records(self, letters: DataFrame) -> DataFrame | None:
+        from penstock.connectors.kafka_records import records_of
+
+        return records_of(letters)
+
+    def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import range_of
+
+        first, last = range_of(Cluster(source), source)
+        return {"messages": sum(last.values()) - sum(first.values()), "topic partitions": len(last)}
+
+    def _rows(
+        self, spark: SparkSession, source: Any, request: ReadRequest, *, traced: bool = False
+    ) -> DataFrame:
+        from penstock.connectors.kafka_records import PLACE, carried
+
+        found = self._records(spark, source, request, again=traced)
+        records, names = carried(found, source, request, traced=traced)
+        columns = self._columns(spark, source, request)
+        return _format(request).decode(records, columns, request, carried=names, place=PLACE)
+
+    def _records(
+        self, spark: SparkSession, source: Any, request: ReadRequest, *, again: bool = False
+    ) -> DataFrame:
+        """The records of a batch; or those that are there now, the same ones `again`."""
+        if request.records is not None:
+            return request.records
+        from penstock.connectors.kafka_client import Cluster
+        from penstock.connectors.kafka_offsets import as_json, range_of
+
+        key = f"{source.bootstrap_servers}/{self.identity(source)}/{source.begin}"
+        if not again or key not in _ranges:
+            first, last = range_of(Cluster(source), source)
+            _ranges[key] = as_json(first), as_json(last)
+        begin, end = _ranges[key]
+        told = {"startingOffsets": begin, "endingOffsets": end}
+        return spark.read.format("kafka").options(**_reading(source), **told).load()
+
+    def _columns(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
+        return request.columns or self.discover(spark, source, request)
+
+    def check_target(self, spark: SparkSession, sink: Any) -> None:
+        from penstock.connectors.kafka_topics import ready
+
+        ready(sink)
+
+    def needs_parts(self, sink: Any) -> bool:
+        return bool(sink.delivery_guarantee == "exactly_once")
+
+    def is_passing(self, failure: Exception) -> bool:
+        from penstock.connectors.kafka_errors import is_passing
+
+        return is_passing(failure)
+
+    def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
+        from penstock.connectors.kafka_errors import explain
+
+        return explain(failure, options)
+
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
+        from penstock.connectors.kafka_client import suits_spark
+        from penstock.connectors.kafka_records import messages
+        from penstock.connectors.kafka_topics import known
+
+        target = known(sink)
+        rows = messages(frame, sink, _format(batch), tell_rows=sink.on_error != "fail")
+        by_spark = "_timestamp" not in rows.columns and suits_spark(sink, target)
+        try:
+            return _write_natively(rows, sink, target) if by_spark else _write(rows, sink, target, batch)
+        except Exception as failure:
+            told = self.explain_failure(failure, sink)
+            if told is None:
+                raise
+            raise told from failure
+
+    def stream_into(self, frame: DataFrame, sink: Any, batch: Batch) -> DataStreamWriter:
+        from penstock.connectors.kafka_records import messages
+        from penstock.connectors.kafka_topics import known
+
+        rows = messages(frame, sink, _format(batch))
+        if "_timestamp" in rows.columns:
+            raise DataError("no-timestamps", "messages that pass in real time have no time of their own")
+        renamed = rows.withColumnsRenamed(_spark_names(rows))
+        return renamed.writeStream.format("kafka").options(**_writing(rows, sink, known(sink)))
+
+
+def _write(rows: DataFrame, sink: Sink, target: Target, batch: Batch) -> Sequence[Refused]:
+    """By our own producers, one for each partition of the frame."""
+    from penstock.connectors import adapter
+    from penstock.connectors.kafka_client import c_producer_settings, c_settings, is_compressed
+    from penstock.connectors.kafka_writer import MessageWriter
+
+    writer = MessageWriter(
+        target=replace(target, largest=None) if is_compressed(sink.producer) else target,
+        connection=c_settings(sink),
+        producing=c_producer_settings(sink.producer, target.largest),
+        patience=int(sink.producer.get("max.block.ms", 60_000)) / 1000,
+        keeps_refused=sink.on_error != "fail",
+        transactional=sink.delivery_guarantee == "exactly_once",
+    )
+    return adapter.write(rows, writer, replace(batch, format=None))
+
+
+def _write_natively(rows: DataFrame, sink: Sink, target: Target) -> Sequence[Refused]:
+    renamed = rows.withColumnsRenamed(_spark_names(rows))
+    renamed.write.format("kafka").options(**_writing(rows, sink, target)).save()
+    return ()
+
+
+def _writing(rows: DataFrame, sink: Sink, target: Target) -> dict[str, Any]:
+    """What Spark's sink is told."""
+    from penstock.connectors.kafka_client import java_producer_settings, java_settings
+
+    where = {"topic": sink.topic} if sink.topic and "_topic" not in rows.columns else {}
+    told = java_producer_settings(sink.producer, target.largest)
+    return {**where, **_prefixed(java_settings(sink, told))}
+
+
+def _spark_names(rows: DataFrame) -> dict[str, str]:
+    return {name: name.removeprefix("_") for name in rows.columns}
+
+
+def _format(request: ReadRequest | Batch) -> Format:
+    assert request.format is not None, "messages are in some format"
+    return request.format
+
+
+def _reading(source: Source) -> dict[str, Any]:
+    """What Spark's source is told."""
+    from penstock.connectors.kafka_client import java_settings
+
+    pattern = source.topic_pattern
+    which = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(source.topic)}
+    consumer = {"isolation.level": "read_committed"} | source.consumer
+    # Invariant 1: what is gone is an error, never skipped.
+    told = {"failOnDataLoss": "true", "includeHeaders": "true"}
+    return {**which, **told, **_prefixed(java_settings(source, consumer))}
+
+
+def _starting(start: Start, partitions: list[tuple[str, int]]) -> dict[str, str]:
+    from penstock.connectors.kafka_offsets import as_json
+
+    if start.kind == "time":
+        return {"startingTimestamp": str(start.time), "startingOffsetsByTimestampStrategy": "latest"}
+    if start.kind in ("earliest", "latest"):
+        return {"startingOffsets": start.kind}
+    # Spark wants the offset of every partition.
+    given = {p: start.offsets.get(p[0], {}).get(p[1], EARLIEST) for p in partitions}
+    return {"startingOffsets": as_json(given)}
+
+
+def _prefixed(settings: dict[str, str]) -> dict[str, str]:
+    return {f"kafka.{key}": value for key, value in settings.items()}

@@ -1,0 +1,258 @@
+"""What Kafka's clients say, Java's through Spark and librdkafka, -> our errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import DataError, PenstockError, RunError, SetupError
+
+if TYPE_CHECKING:
+    from penstock.connectors.kafka_options import Connection
+
+_MARKER = "PENSTOCK-KAFKA "
+_LOSS = "reset the pipeline to go on from what is left; what is gone cannot be read again"
+_PASSING = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable"
+    r"|NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage"
+    r"|NotEnoughReplicas|NotEnoughReplicasAfterAppend|UnknownTopicOrPartition|ReplicaNotAvailable|Retriable"
+    r"|RebootstrapRequired|NotController|ConcurrentTransactions|FencedLeaderEpoch|UnknownLeaderEpoch"
+    r"|OffsetNotAvailable|ListenerNotFound)Exception"
+)
+_OURS = {"broker-unreachable"}
+"""Codes of ours that may go away."""
+
+
+class Told(Exception):
+    """What a worker tells the driver: `kind` is how `explain` takes it."""
+
+    def __init__(self, kind: str, reason: str, payload: str | None = None) -> None:
+        super().__init__(_MARKER + json.dumps({"kind": kind, "reason": reason, "payload": payload}))
+
+
+def told_by(failure: Any) -> Told:
+    """What librdkafka raised on a worker, ready for the driver."""
+    from confluent_kafka import KafkaError
+
+    error = failure.args[0] if isinstance(failure, Exception) else failure
+    kinds = {
+        KafkaError._FENCED: "fenced",
+        KafkaError.PRODUCER_FENCED: "fenced",
+        KafkaError.INVALID_PRODUCER_EPOCH: "fenced",
+        KafkaError._AUTHENTICATION: "credentials",
+        KafkaError.SASL_AUTHENTICATION_FAILED: "credentials",
+        KafkaError._SSL: "tls",
+        KafkaError._INVALID_ARG: "setting",
+    }
+    passing = error.retriable() or error.code() in _passing_codes()
+    kind = kinds.get(error.code()) or ("unreachable" if passing else "failed")
+    return Told(kind, _plain(error.str()))
+
+
+def _passing_codes() -> set[int]:
+    from confluent_kafka import KafkaError as E
+
+    return {
+        E._TRANSPORT, E._TIMED_OUT, E._MSG_TIMED_OUT, E._ALL_BROKERS_DOWN, E._RESOLVE, E._WAIT_COORD,
+        E._NODE_UPDATE, E._TIMED_OUT_QUEUE, E.NETWORK_EXCEPTION, E.REQUEST_TIMED_OUT, E.LEADER_NOT_AVAILABLE,
+        E.NOT_LEADER_FOR_PARTITION, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE,
+        E.NOT_COORDINATOR, E.BROKER_NOT_AVAILABLE, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        E.CONCURRENT_TRANSACTIONS, E.KAFKA_STORAGE_ERROR, E.UNKNOWN_TOPIC_OR_PART, E._PURGE_QUEUE,
+        E._PURGE_INFLIGHT,
+    }  # fmt: skip
+
+
+def is_passing(failure: Exception) -> bool:
+    """Whether trying again makes sense."""
+    if isinstance(failure, PenstockError):
+        return failure.code in _OURS
+    text = text_of(failure)
+    told = _told(text)
+    if told is not None:
+        return bool(told["kind"] == "unreachable")
+    return _loss(text, None) is None and _PASSING.search(text) is not None
+
+
+def explain(failure: Exception, options: Connection) -> PenstockError | None:
+    """Our error for a failure that Kafka is the cause of; None for others."""
+    text = text_of(failure)
+    told = _told(text)
+    if told is not None:
+        return _KINDS[told["kind"]](options, told["reason"], told["payload"])
+    loss = _loss(text, options)
+    if loss is not None:
+        return loss
+    for pattern, make in _JAVA.items():
+        found = re.search(pattern, text)
+        if found:
+            return make(options, found["reason"].strip(), None)
+    return None
+
+
+def text_of(failure: BaseException) -> str:
+    """All that a failure says, its causes and Spark's trace included."""
+    parts: list[str] = []
+    seen: BaseException | None = failure
+    while seen is not None and len(parts) < 30:
+        parts += [str(seen), str(getattr(seen, "_stackTrace", None) or "")]
+        seen = getattr(seen, "_cause", None) or seen.__cause__
+    return "\n".join(parts)
+
+
+def _told(text: str) -> dict[str, Any] | None:
+    _, found, rest = text.partition(_MARKER)
+    if not found:
+        return None
+    told: dict[str, Any] = json.JSONDecoder().raw_decode(rest)[0]
+    return told
+
+
+def _loss(text: str, options: Connection | None) -> DataError | None:
+    """The error for messages that are gone before they were read."""
+    moved = re.search(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)", text)
+    if moved:
+        topic, partition, old, new = moved.groups()
+        return lost(
+            f"topic '{topic}', partition {partition} ends at offset {new}, before our position {old}: it was"
+            " deleted and made again, or `start` is beyond its end"
+        )
+    gone = re.search(r"Partitions Set\((.+?)\) have been deleted", text)
+    if gone:
+        return lost(f"partitions are gone: {gone[1]}; their topic was deleted")
+    behind = re.search(r"FetchPosition\{offset=(\d+),.*? out of range for partition (\S+)-(\d+)", text)
+    if behind:
+        return _behind(int(behind[1]), behind[2], int(behind[3]), options)
+    if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
+        return lost("messages are gone from Kafka before they were read")
+    return None
+
+
+def _behind(position: int, topic: str, partition: int, options: Connection | None) -> DataError:
+    first = None if options is None else _first(options, topic, partition)
+    which = f"{position} to {first - 1}" if first is not None and first > position else f"from {position} on"
+    return lost(f"topic '{topic}', partition {partition}: messages {which} are gone before they were read")
+
+
+def _first(options: Connection, topic: str, partition: int) -> int | None:
+    """The first offset that can be read now, if the brokers tell."""
+    from penstock.connectors.kafka_client import Cluster
+    from penstock.connectors.kafka_offsets import listed
+    from penstock.connectors.kafka_start import EARLIEST
+
+    place = (topic, partition)
+    try:
+        return listed(Cluster(options), {place: EARLIEST})[place]
+    except PenstockError:
+        return None
+
+
+def lost(message: str) -> DataError:
+    return DataError("data-loss", message, hint=_LOSS)
+
+
+def refusal(errors: Sequence[Any], options: Connection) -> PenstockError | None:
+    """Our error when brokers answer, but will not let us in; or when all of them are known to be away."""
+    from confluent_kafka import KafkaError
+
+    for error in errors:
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+            return bad_credentials(options, "")
+        if error.code() == KafkaError._SSL:
+            return tls(options, error.str())
+    if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in errors):
+        return unreachable(options, errors)
+    return None
+
+
+def unreachable(options: Connection, errors: Sequence[Any]) -> SetupError:
+    from confluent_kafka import KafkaError
+
+    vague = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+    reason = next((_plain(e.str()) for e in errors if e.code() not in vague), "no answer")
+    return _unreachable(options, reason)
+
+
+def _unreachable(options: Connection, reason: str, payload: str | None = None) -> SetupError:
+    return SetupError(
+        "broker-unreachable",
+        f"no Kafka broker answers at {options.bootstrap_servers}: {reason}",
+        hint="check host and port, security_protocol, and that the broker is up",
+    )
+
+
+def bad_credentials(options: Connection, reason: str, payload: str | None = None) -> SetupError:
+    who = f" of user '{options.sasl_username}'" if options.sasl_username else ""
+    return SetupError(
+        "bad-credentials",
+        f"the broker at {options.bootstrap_servers} refuses the credentials{who}",
+        hint="check sasl_username, sasl_password, sasl_mechanism and security_protocol",
+    )
+
+
+def tls(options: Connection, reason: str, payload: str | None = None) -> SetupError:
+    return SetupError(
+        "tls",
+        f"no secure connection to the broker at {options.bootstrap_servers}: {_plain(reason)}",
+        hint="ssl_ca_location names the certificates to trust, and security_protocol how to come in",
+    )
+
+
+def _denied(options: Connection, reason: str, payload: str | None = None) -> SetupError:
+    return SetupError("denied", f"the broker at {options.bootstrap_servers} does not allow it: {reason}")
+
+
+def _refused(options: Connection, reason: str, payload: str | None = None) -> DataError:
+    row = f": {payload}" if payload else ""
+    return DataError(
+        "row-refused",
+        f"topic '{getattr(options, 'topic', None)}' refuses a row, {reason}{row}",
+        hint="on_error = 'skip' drops such rows and counts them, 'dead_letter' keeps them aside",
+    )
+
+
+def _fenced(options: Connection, reason: str, payload: str | None = None) -> RunError:
+    return RunError("fenced", "another run of this pipeline has taken over, and this one is shut out")
+
+
+def _bad_setting(options: Connection, reason: str, payload: str | None = None) -> DataError:
+    return DataError("bad-setting", f"Kafka does not take a setting: {reason}")
+
+
+def _failed(options: Connection, reason: str, payload: str | None = None) -> RunError:
+    return RunError("kafka", f"Kafka at {options.bootstrap_servers}: {reason}")
+
+
+_Maker = Callable[["Connection", str, "str | None"], PenstockError]
+_KINDS: dict[str, _Maker] = {
+    "refused": _refused,
+    "fenced": _fenced,
+    "unreachable": _unreachable,
+    "credentials": bad_credentials,
+    "tls": tls,
+    "setting": _bad_setting,
+    "failed": _failed,
+}
+_CLASS = r"org\.apache\.kafka\.common\.errors\.{}Exception:(?P<reason>.*)"
+_JAVA: dict[str, _Maker] = {
+    _CLASS.format("SaslAuthentication"): bad_credentials,
+    r"SSLHandshakeException:(?P<reason>.*)": tls,
+    _CLASS.format("SslAuthentication"): tls,
+    _CLASS.format("RecordTooLarge"): _refused,
+    r"org\.apache\.kafka\.common\.(?:errors\.)?InvalidRecordException:(?P<reason>.*)": _refused,
+    _CLASS.format("InvalidTimestamp"): _refused,
+    r"(?P<reason>Failed to append record because it was part of a batch.*)": _refused,
+    _CLASS.format(r"(?:Topic|Group|Cluster|TransactionalId)?Authorization"): _denied,
+    _CLASS.format(r"(?:ProducerFenced|InvalidProducerEpoch)"): _fenced,
+    r"org\.apache\.kafka\.common\.config\.ConfigException:(?P<reason>.*)": _bad_setting,
+    r"Failed to (?:resolve|construct)[^\n]*\n.*?ConfigException:(?P<reason>.*)": _bad_setting,
+    _PASSING.pattern + r":(?P<reason>.*)": _unreachable,
+}
+"""In this order: what is said first is nearer to the cause."""
+
+
+def _plain(text: str) -> str:
+    """A reason of librdkafka's without its log's ornaments."""
+    text = re.sub(r"^(?:\w+://)?\S*?/(?:bootstrap|\d+): ", "", text)
+    return re.sub(r" \(after \d+ms in state \w+.*?\)", "", text).strip()
