@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from penstock.formats import registry as formats
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.servers.kafka import Kafka
+    from tests.servers.kafka import Kafka, Record
 
 connector = Connector()
 _json, _ = formats.find("json")
@@ -60,6 +61,14 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def values(kafka: Kafka, topic: str, isolation: str = "read_committed") -> list[Any]:
+def sent(kafka: Kafka, topic: str) -> list[Record]:
+    """The committed messages, once all transactions are over: their marks are written after the commit."""
+    end = time.monotonic() + 30
+    while kafka.end_offsets(topic, "read_committed") != kafka.end_offsets(topic, "read_uncommitted"):
+        assert time.monotonic() < end, "a transaction was left open"
+    return kafka.rows(topic)
+
+
+def values(kafka: Kafka, topic: str) -> list[Any]:
     """The messages of a topic, as JSON tells them."""
-    return [json.loads(record.value) for record in kafka.rows(topic, isolation) if record.value is not None]
+    return [json.loads(record.value) for record in sent(kafka, topic) if record.value is not None]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.servers.cluster import Cluster
+from tests.servers.kafka import Kafka
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20_000
@@ -108,6 +109,31 @@ def test_a_worker_that_is_lost_costs_no_row(project: Path, cluster: Cluster) -> 
     counts = Counter(tuple(row.values()) for row in pq.read_table(target).to_pylist())
     assert counts == Counter((n, 1) for n in range(ROWS))
     assert not [path for path in target.iterdir() if path.name.startswith((".", "_"))]
+
+
+def test_a_stream_outlives_a_worker(project: Path, cluster: Cluster, kafka: Kafka) -> None:
+    """From Kafka into files and, exactly once, into Kafka; with our Python, and jars, on the workers."""
+    kafka.create_topic("clustered", 4)
+    kafka.produce("clustered", ((str(n), json.dumps({"id": n, "name": f"n{n}"})) for n in range(ROWS)))
+    statement = f"""
+        SELECT id, name FROM 'kafka://{kafka.bootstrap}/clustered' WITH (max_rows_per_batch = {ROWS // 5})
+        INTO 'out/*.parquet',
+          'kafka://{kafka.bootstrap}/clustered-out' WITH (delivery_guarantee = 'exactly_once', key = 'id')
+    """
+    command = ("-m", "penstock", "run", "-e", statement, "--name", "p", "--until-caught-up", "--json")
+    with start(project, *command) as run:
+        wait_for(run, lambda: any(project.glob(".penstock/pipelines/*/checkpoint/commits/0")))
+        try:
+            cluster.kill_worker(0)
+            assert not list(project.glob(".penstock/pipelines/*/checkpoint/commits/4")), "it was over before"
+            out, errors = run.communicate()
+        finally:
+            cluster.start()
+    assert run.returncode == 0, errors
+    assert json.loads(out.splitlines()[-1])["ran"]["rows"] == ROWS
+    assert ids(project / "out") == list(range(ROWS))
+    sent = [json.loads(record.value or "")["id"] for record in kafka.rows("clustered-out")]
+    assert sorted(sent) == list(range(ROWS))
 
 
 def wait_for(run: subprocess.Popen[str], happens: Callable[[], bool]) -> None:

@@ -244,3 +244,17 @@ def test_a_batch_that_was_not_committed_runs_again_into_the_same_files(session: 
     assert caught_up(session, text).batches == 1
     assert sorted(map(str, Path().glob("[ab]/**/*.*"))) == before
     assert (ids("a/*/*.parquet"), ids("b/*.jsonl")) == ([1, 2], [1, 2])
+
+
+def test_a_changed_statement_catches_up_and_takes_the_place_of_the_old(session: Session) -> None:
+    put("a.jsonl", 1, 2)
+    old = session.start(COPY.format(more=""), name="p")
+    until(lambda: old.progress.rows == 2)
+    changed = COPY.format(more="").replace("'out/", "'new/").replace(" INTO", " WHERE id > 1 INTO")
+    new = session.start(changed, name="p", replace=True)
+    assert old.status == "stopped"
+    put("b.jsonl", 3)
+    until(lambda: new.progress.rows == 1)
+    ended(new)
+    assert (ids(), ids("new/*.parquet")) == ([1, 2], [2, 3])
+    assert sorted(entry.name for entry in session.catalog.pipelines()) == ["p", f"p~{old.id}"]
