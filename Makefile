@@ -10,7 +10,7 @@ SETUP = pyproject.toml setup.py constraints.txt
 .NOTPARALLEL:
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast check format docs bench fuzz constraints clean machine packages
+.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka fuzz constraints clean machine packages
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,8 +46,13 @@ format: $(VENV)/dev.stamp ## mend the style where a tool can
 docs: $(VENV)/dev.stamp ## write docs/reference/ from the code
 	$(BIN)/python scripts/docs.py
 
-bench: $(VENV)/dev.stamp ## measure against PySpark and DuckDB; results in benchmarks/results/
-	$(BIN)/python -m benchmarks.run
+bench: bench-files bench-kafka ## measure against the same by hand; results in benchmarks/results/
+
+bench-files: $(VENV)/dev.stamp ## files, against PySpark and DuckDB
+	$(BIN)/python -m benchmarks.files
+
+bench-kafka: packages $(VENV)/dev.stamp ## Kafka, against PySpark and Flink; BENCH=--peers adds Bytewax
+	$(BIN)/python -m benchmarks.kafka $(BENCH)
 
 fuzz: $(VENV)/dev.stamp ## 100,000 mutated statements and YAML files
 	PENSTOCK_FUZZ_EXAMPLES=100000 $(PYTEST) -k fuzz

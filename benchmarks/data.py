@@ -16,6 +16,10 @@ JSON_COLUMNS = (
     "agent STRING, ok BOOLEAN"
 )
 COLUMNS = {"jsonl": JSON_COLUMNS, "csv": JSON_COLUMNS + ", page STRING"}
+STREAM_COLUMNS = JSON_COLUMNS.replace("ts STRING", "ts TIMESTAMP")
+STREAM_SELECTED = "id, ts, user_id, event, amount, country"
+STREAM_FILTER = "amount > 225 AND event IN ('purchase', 'refund')"
+"""What the jobs on Kafka do with the events of the JSON file, as SQL that all systems know; it keeps 22%."""
 EVENTS = ("view", "click", "purchase", "signup", "refund")
 COUNTRIES = ("CH", "DE", "FR", "US", "JP")
 AGENTS = ("Firefox/144.0 (X11; Linux)", "Chrome/156.0 (Windows NT 10)", "Safari/26.1 (Macintosh)")

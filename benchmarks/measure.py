@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 ROOT = Path(__file__).parent.parent
+JOBS = ROOT / "benchmarks" / "jobs"
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(ROOT),
@@ -65,11 +67,11 @@ def _pss(pid: int) -> int:
     return 0
 
 
-def cold(command: Sequence[str]) -> Measured:
+def cold(command: Sequence[str], environment: Mapping[str, str] = ENVIRONMENT) -> Measured:
     """A new process, from start to finish."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        command, env=ENVIRONMENT, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     memory = Memory(process.pid)
     _, errors = process.communicate()
@@ -83,11 +85,14 @@ def cold(command: Sequence[str]) -> Measured:
 class Warm:
     """A process that stays, and does one job after another."""
 
-    def __init__(self, script: str) -> None:
+    def __init__(
+        self, script: str, python: str = sys.executable, environment: Mapping[str, str] = ENVIRONMENT
+    ) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, str(ROOT / "benchmarks" / "jobs" / script)],
-            env=ENVIRONMENT, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
+            [python, str(JOBS / script)],
+            env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._errors, text=True,
         )  # fmt: skip
         self._await("ready")
 
@@ -96,7 +101,9 @@ class Warm:
         for line in self._process.stdout:
             if line.strip() == word:
                 return
-        raise SystemExit(f"{self._process.args} ended early")
+        self._errors.seek(0)
+        errors = str(self._errors.read())[-3000:]
+        raise SystemExit(f"{self._process.args} ended early:\n{errors}")
 
     def run(self, *words: str) -> Measured:
         assert self._process.stdin is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import duckdb
 
 from benchmarks.data import COLUMNS
+from benchmarks.jobs.serve import serve
 
 
 def run(kind: str, source: str, target: str) -> None:
@@ -23,14 +23,4 @@ def run(kind: str, source: str, target: str) -> None:
     )
 
 
-def main() -> None:
-    if len(sys.argv) > 1:
-        run(*sys.argv[1:])
-        return
-    print("ready", flush=True)
-    for line in sys.stdin:
-        run(*line.split())
-        print("done", flush=True)
-
-
-main()
+serve(run)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import penstock
 from benchmarks.data import COLUMNS
+from benchmarks.jobs.serve import serve
 
 
 def statements(kind: str, source: str, target: str) -> str:
@@ -21,10 +20,7 @@ def statements(kind: str, source: str, target: str) -> str:
 def main() -> None:
     with penstock.Session() as session:
         session.spark()
-        print("ready", flush=True)
-        for line in sys.stdin:
-            session.run(statements(*line.split()), name="bench")
-            print("done", flush=True)
+        serve(lambda *words: session.run(statements(*words), name="bench"))
 
 
 if __name__ == "__main__":
