@@ -106,13 +106,20 @@ class Catalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+            self._db.execute("COMMIT")
+        except sqlite3.Error as failure:
+            full = "disk is full" in str(failure)
+            raise SetupError(
+                "disk-full" if full else "catalog",
+                f"cannot write to the catalog {self.path}: {failure}",
+                hint="free some space and run it again" if full else None,
+            ) from failure
+        finally:
+            if self._db.in_transaction:  # SQLite has ended it already when the disk is full
+                self._db.execute("ROLLBACK")
 
     def find(self, name: str) -> Entry | None:
         row = self._db.execute("SELECT * FROM objects WHERE name = ?", (name,)).fetchone()
@@ -209,6 +216,12 @@ class Catalog:
                 (uuid.uuid4().hex[:12], _now(), name),
             )
         return self.pipeline(name)
+
+    def take_over(self, name: str, successor: str) -> None:
+        """Gives the name of a pipeline to another one; the first is kept under its name and id."""
+        with self._transaction() as db:
+            db.execute("UPDATE pipelines SET name = name || '~' || id WHERE name = ?", (name,))
+            db.execute("UPDATE pipelines SET name = ? WHERE name = ?", (name, successor))
 
     def lease(self, pipeline: str) -> LeaseEntry | None:
         row = self._db.execute("SELECT * FROM leases WHERE pipeline = ?", (pipeline,)).fetchone()
