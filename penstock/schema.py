@@ -21,6 +21,16 @@ class Column:
     nullable: bool = True
 
 
+@dataclass(frozen=True)
+class Unknown:
+    """A field of records that is not among the columns of their source."""
+
+    column: Column
+    """What it would be as a column."""
+    place: str
+    """Where it was first seen."""
+
+
 METADATA_TYPES = {
     "filename": "STRING", "path": "STRING", "size": "BIGINT", "modified": "TIMESTAMP", "row_number": "BIGINT",
 }  # fmt: skip

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,8 @@ class Running:
     """Whether streams read what there is, and end."""
     reset: bool = False
     """Whether streams begin anew."""
+    replace: bool = False
+    """Whether a stream catches up beside the one of its name that runs, and then takes its place."""
     tell: Callable[[str], None] = lambda text: None
     """Told what happens to streams while they run."""
     report: Callable[[dict[str, Any]], None] = lambda report: None
@@ -169,6 +171,7 @@ class Session:
         name: str | None = None,
         until_caught_up: bool = False,
         reset: bool = False,
+        replace: bool = False,
     ) -> Pipeline:
         """Starts one stream, and returns while it runs."""
         checked = self.check(text, source)
@@ -178,7 +181,7 @@ class Session:
             raise StatementError(
                 "not-a-stream", "start() takes one statement over a stream", at=None, hint=hint
             )
-        how = Running(name, until_caught_up=until_caught_up, reset=reset)
+        how = Running(name, until_caught_up=until_caught_up, reset=reset, replace=replace)
         return self._start(plan, next(_names(checked, name)), checked, how)
 
     @property
@@ -300,6 +303,23 @@ class Session:
 
     def _start(self, plan: PipelinePlan, name: str, checked: Checked, how: Running) -> Pipeline:
         """Starts an unbounded pipeline."""
+        if how.replace and self.catalog.pipeline(name) is not None:
+            self._catch_up_beside(plan, name, checked, how)
+        return self._start_as(plan, name, checked, how)
+
+    def _catch_up_beside(self, plan: PipelinePlan, name: str, checked: Checked, how: Running) -> None:
+        """Lets a changed statement read what there is, then ends the old one and gives it its name."""
+        from penstock.engine.standing import ask_to_stop, is_running
+
+        beside = f"{name}~next"
+        how.tell(f"{name}: the changed statement catches up beside it")
+        self._start_as(plan, beside, checked, replace(how, until_caught_up=True)).wait()
+        if is_running(self.catalog, name):
+            how.tell(f"{name}: ends, and the changed one takes its place")
+            ask_to_stop(self.catalog, name).wait()
+        self.catalog.take_over(name, beside)
+
+    def _start_as(self, plan: PipelinePlan, name: str, checked: Checked, how: Running) -> Pipeline:
         from penstock.engine.holding import register
         from penstock.engine.streams import Stream
 

@@ -36,6 +36,10 @@ def run(
         bool, typer.Option("--until-caught-up", help="Streams read what there is, keep their place and end.")
     ] = False,
     reset: Annotated[bool, typer.Option("--reset", help="Streams begin anew.")] = False,
+    replace_running: Annotated[
+        bool,
+        typer.Option("--replace", help="A changed stream catches up beside the old, then takes its place."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Open sources and check targets, but move no row.")
     ] = False,
@@ -64,7 +68,9 @@ def run(
 
         with Session(project) as session:
             report = _reporter(as_json)
-            how = Running(name, dry_run, until_caught_up, reset, tell=_teller(quiet), report=report)
+            how = Running(
+                name, dry_run, until_caught_up, reset, replace_running, tell=_teller(quiet), report=report
+            )
             execute_all(session, text, source, how, as_json=as_json, quiet=quiet)
 
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from penstock.errors import InputError, PenstockError
 from penstock.options import Duration, Options, Value
-from penstock.schema import METADATA_TYPES, Column
+from penstock.schema import METADATA_TYPES, Column, Unknown
 from penstock.uri import Uri
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part", "ReadRequest",
-    "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Uri", "Writer",
+    "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Unknown", "Uri", "Writer",
 ]  # fmt: skip
 
 Offset = int | str
 """A position in a split: anything that JSON keeps as it is, and that `read` understands again."""
+SchemaEvolution = Literal["evolve", "freeze", "discard_row", "discard_value"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class SourceOptions(Options):
         None, description="Where dead letters go; a folder of the pipeline's state unless set."
     )
     schema_file: str | None = Field(None, description="An Avro schema (.avsc) that declares the columns.")
+    schema_evolution: SchemaEvolution | None = Field(
+        None,
+        description="What happens when records of a stream have fields that its discovered columns lack, and"
+        " the query takes all columns: `evolve` adds them, `freeze` stops, `discard_row` drops such rows,"
+        " `discard_value` such fields. `evolve` unless set, or `freeze` where a sink takes no new columns.",
+    )
     trigger: Duration | None = Field(
         None, description="The least time between the beginnings of two batches of a stream."
     )
@@ -136,6 +143,11 @@ class Format(Protocol):
     ) -> DataFrame:
         """The records that `read` rejects: payload, error, file, line."""
 
+    def unknown_in_files(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+    ) -> tuple[Unknown, ...]:
+        """The fields of any record in these files that `columns` lack."""
+
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
         """Writes files of this format into the folder `path`, which is not there yet.
 
@@ -174,6 +186,11 @@ class Format(Protocol):
     ) -> DataFrame:
         """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
 
+    def unknown_in_messages(
+        self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
+    ) -> tuple[Unknown, ...]:
+        """The fields of any message in column `value` that `columns` lack; `place` tells where they stand."""
+
     def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
         """A message for each row in column `value`, beside the columns that are `carried`.
 
@@ -188,6 +205,9 @@ METADATA_COLUMN = Column(METADATA, f"STRUCT<{', '.join(f'{n}: {t}' for n, t in M
 """A hidden column that describes the file of a row; it has the fields that the request names."""
 PAYLOAD, POSITION = "_payload", "_position"
 """What `Connector.traced` adds: the bytes of a row's record, and a struct that tells where it stands."""
+AS_ROW = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+          "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]"}  # fmt: skip
+"""Spark's options for a row as JSON that is read again: times keep all their digits."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +216,10 @@ class ReadRequest:
 
     columns: tuple[Column, ...] = ()
     """Declared columns; empty when they are to be discovered."""
+    optional: frozenset[str] = frozenset()
+    """Lower-case names of columns that came later than others: what lacks them has nulls there."""
+    strange: tuple[str, ...] = ()
+    """Those of `columns` in which no row may have a value; the engine leaves such rows out."""
     used: frozenset[str] | None = None
     """Lower-case names that the statement mentions; None when it may use every column."""
     hidden: frozenset[str] = frozenset()
@@ -259,7 +283,7 @@ class Refused:
     """A row that a target does not take, while it takes others."""
 
     payload: str
-    """The row as a JSON object."""
+    """The row as a JSON object; in Spark, by `to_json` with `AS_ROW`."""
     error: str
 
 
@@ -383,6 +407,14 @@ class Connector:
         """
         return request.columns
 
+    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
+        """The fields of any of `request.records` that `request.columns` lack.
+
+        Asked for each batch of a stream whose columns were discovered and are all used. A source that always
+        has the same columns need not tell.
+        """
+        return ()
+
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         """The records of an unbounded source, as a streaming frame that is cheap to read twice.
 
@@ -435,6 +467,10 @@ class Connector:
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         """Whether the target has rows already, so that a bounded statement must say what to do."""
         return False
+
+    def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
+        """Whether rows may have columns that the rows of earlier batches had not."""
+        return self.capabilities.evolve_schema
 
     def needs_parts(self, sink: Any) -> bool:
         """Whether a batch that runs again must have the same rows in the same partitions."""

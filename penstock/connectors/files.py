@@ -27,6 +27,7 @@ from penstock.connectors.base import (
     Refused,
     SinkOptions,
     SourceOptions,
+    Unknown,
     Uri,
 )
 from penstock.connectors.staging import Delivery, check_writable, deliver
@@ -162,6 +163,9 @@ class Files(Connector):
             if failure.code == "missing-file" and source.watch and stores.of(spark, root).find(root):
                 raise DataError("empty-source", failure.message, hint=failure.hint) from None
             raise
+
+    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
+        return folders.unknown_in(spark, source.path, request)
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         return watching.new_files(

@@ -15,7 +15,7 @@ from penstock.connectors.templates import NO_VALUE, as_glob, uncompressed
 from penstock.connectors.watching import paths_in
 from penstock.errors import DataError, InputError, did_you_mean
 from penstock.options import Value
-from penstock.schema import METADATA_TYPES, ddl, from_avsc, quoted
+from penstock.schema import METADATA_TYPES, Unknown, ddl, from_avsc, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,6 +139,14 @@ def columns_in(
     found = resolve(spark, path, source, request, recursive=recursive)
     keys = {c.name.lower(): c for c in found.request.partitions}
     return tuple(keys.get(c.name.lower(), c) for c in found.order)
+
+
+def unknown_in(spark: SparkSession, path: str, request: ReadRequest) -> tuple[Unknown, ...]:
+    """The fields in a batch of watched files that the columns lack."""
+    assert request.records is not None
+    files = paths_in(request.records)
+    form = known_format(request.format, path)
+    return form.unknown_in_files(spark, files, request.columns) if files else ()
 
 
 def facts(spark: SparkSession, path: str, *, recursive: bool = False) -> dict[str, Value]:

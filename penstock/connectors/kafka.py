@@ -20,6 +20,7 @@ from penstock.connectors.base import (
     Limits,
     ReadRequest,
     Refused,
+    Unknown,
     Uri,
 )
 from penstock.connectors.kafka_options import Sink, Source
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from penstock.connectors.kafka_chunks import Target
 
+_SCHEMALESS = ("json", "msgpack")
+"""Formats whose messages need not all have the same columns."""
 _ranges: dict[str, tuple[str, str]] = {}
 """The offsets of each source that were read last, so that its bad records are those of the same messages."""
 
@@ -105,6 +108,12 @@ class Kafka(Connector):
                 hint="declare them with CREATE SOURCE or schema_file, or send a message",
             )
         return _format(request).sample(spark, messages, f"topic {self.identity(source)}")
+
+    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
+        from penstock.connectors.kafka_records import PLACE
+
+        records = self._records(spark, source, request)
+        return _format(request).unknown_in_messages(records, request.columns, PLACE)
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         from penstock.connectors.kafka_client import Cluster
@@ -187,6 +196,9 @@ class Kafka(Connector):
 
         ready(sink)
 
+    def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
+        return format is not None and format.name in _SCHEMALESS
+
     def needs_parts(self, sink: Any) -> bool:
         return bool(sink.delivery_guarantee == "exactly_once")
 
@@ -246,7 +258,14 @@ def _write(rows: DataFrame, sink: Sink, target: Target, batch: Batch) -> Sequenc
 
 def _write_natively(rows: DataFrame, sink: Sink, target: Target) -> Sequence[Refused]:
     renamed = rows.withColumnsRenamed(_spark_names(rows))
-    renamed.write.format("kafka").options(**_writing(rows, sink, target)).save()
+    # Spark's older way to write is its default for Kafka; it tells nothing of what passed.
+    settings, key = rows.sparkSession.conf, "spark.sql.sources.useV1SourceList"
+    before = str(settings.get(key))
+    settings.set(key, ",".join(name for name in before.split(",") if name != "kafka"))
+    try:
+        renamed.write.format("kafka").mode("append").options(**_writing(rows, sink, target)).save()
+    finally:
+        settings.set(key, before)
     return ()
 
 

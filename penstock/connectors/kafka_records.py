@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import PAYLOAD, POSITION, Column, Format, ReadRequest
+from penstock.connectors.base import AS_ROW, PAYLOAD, POSITION, Column, Format, ReadRequest
 from penstock.connectors.kafka_chunks import ROW
 from penstock.connectors.kafka_options import Sink, Source
 from penstock.errors import DataError, did_you_mean
@@ -89,7 +89,7 @@ def messages(frame: DataFrame, sink: Sink, form: Format, *, tell_rows: bool = Fa
     if not rest:
         raise DataError("no-value", "the rows have only parts of a message, and no value for it")
     if tell_rows and (form.name != "json" or len(rest) < len(there) or rest == ["`value`"]):
-        made[ROW] = f.to_json(f.struct(*map(quoted, there.values())), {"ignoreNullFields": "false"})
+        made[ROW] = f.to_json(f.struct(*map(quoted, there.values())), AS_ROW)
     whole = frame.select(*rest, *(part.alias(name) for name, part in made.items()))
     return form.encode(whole, list(made), name=sink.topic or "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ABORT = 5.0
-"""Seconds to end a transaction that has failed, so that nobody waits for it; else the next attempt does."""
+"""Seconds to end a transaction that has failed."""
 _PROBED = 500
 """Messages that are tried together to find those which are refused."""
 
@@ -39,14 +39,28 @@ def write_part(writer: MessageWriter, rows: Iterator[pa.RecordBatch], part: Part
         refused: dict[int, dict[int, str]] = {}
         batches = _spooled(rows, spool) if writer.keeps_refused else rows
         while not _sent(sender, _without(chunks_of(batches, writer.target), refused)):
+            if not writer.keeps_refused:
+                sender.doubt_is_over()
             refused = _probed(writer, f"{name}-probe", chunks_of(_again(spool), writer.target))
             batches, sender = _again(spool), _opened(writer, name)
-        _remember(part, sender.refused)
         place.offset = batch.number + 1
-        group_of = group.consumer_group_metadata()
-        sender.producer.send_offsets_to_transaction([place], group_of, writer.patience)
-        _commit(sender.producer, writer.patience)
+        with _ended(sender):
+            _remember(part, sender.refused)
+            group_of = group.consumer_group_metadata()
+            sender.producer.send_offsets_to_transaction([place], group_of, writer.patience)
+            sender.producer.commit_transaction(writer.patience)
         return sender.refused
+
+
+@contextmanager
+def _ended(sender: Sender) -> Iterator[None]:
+    """Ends the transaction when something fails, since readers wait for it; else the next attempt does."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the first failure is the one to tell
+            sender.producer.abort_transaction(_ABORT)
+        raise
 
 
 def _opened(writer: MessageWriter, name: str, settings: dict[str, Any] | None = None) -> Sender:
@@ -62,26 +76,13 @@ def _sent(sender: Sender, chunks: Iterable[Chunk]) -> bool:
     The transaction is lost then, and so is the producer: what it is given after that, it may drop.
     """
     sender.producer.begin_transaction()
-    try:
+    with _ended(sender):
         sender.send(chunks)
         sender.flush()
-        return not sender.doubtful
-    except BaseException:
-        with suppress(Exception):  # the first failure is the one to tell
+    if sender.doubtful:
+        with suppress(Exception):
             sender.producer.abort_transaction(_ABORT)
-        raise
-
-
-def _commit(producer: Any, patience: float) -> None:
-    from confluent_kafka import KafkaException
-
-    try:
-        producer.commit_transaction(patience)
-    except KafkaException as failure:
-        if failure.args[0].txn_requires_abort():
-            with suppress(KafkaException):
-                producer.abort_transaction(_ABORT)
-        raise
+    return not sender.doubtful
 
 
 def _without(chunks: Iterable[Chunk], refused: dict[int, dict[int, str]]) -> Iterator[Chunk]:

@@ -86,9 +86,10 @@ class Sender:
         self._keeps, self._topic = writer.keeps_refused, writer.target.topic
         self._failure: Told | None = None
         self._dropped = False
+        self._for_another = KafkaError._INVALID_DIFFERENT_RECORD
         self._about_rows = {
             KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP,
-            KafkaError._INVALID_DIFFERENT_RECORD, KafkaError._UNKNOWN_PARTITION,
+            KafkaError._UNKNOWN_PARTITION, self._for_another,
         }  # fmt: skip
         if self._topic is None:
             self._about_rows |= {KafkaError._UNKNOWN_TOPIC, KafkaError.TOPIC_EXCEPTION}
@@ -135,9 +136,9 @@ class Sender:
             raise self._failure
 
     def doubt_is_over(self) -> None:
-        """What was refused was alone in its batch."""
-        for chunk, numbers in self.doubtful.values():
-            self._refuse(chunk, numbers)
+        """What was refused was so for its own sake: it was alone in its batch, or it does not matter."""
+        for chunk, errors in self.doubtful.values():
+            self._refuse(chunk, {n: error for n, error in errors.items() if error} or errors)
         self.doubtful = {}
 
     def _refuse(self, chunk: Chunk, errors: dict[int, str]) -> None:
@@ -173,7 +174,8 @@ class Sender:
 
     def _returned(self, chunk: Chunk, number: int, error: Any, message: Any) -> None:
         if error.code() in self._about_rows:
-            self.doubtful.setdefault(chunk.first, (chunk, {}))[1][number] = error.str()
+            reason = "" if error.code() == self._for_another else error.str()
+            self.doubtful.setdefault(chunk.first, (chunk, {}))[1][number] = reason
         elif error.code() in self._drops:
             self._dropped = True
         elif self._failure is None:

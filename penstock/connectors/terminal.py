@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from penstock.connectors.base import Batch, Capabilities, Connector, Refused, SinkOptions, Uri
+from penstock.connectors.base import Batch, Capabilities, Connector, Format, Refused, SinkOptions, Uri
 from penstock.options import Value
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class Terminal(Connector):
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
         return dict(uri.query)
+
+    def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
+        return True
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         first = frame.limit(sink.limit + 1) if sink.limit else frame

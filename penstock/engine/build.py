@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import METADATA, PAYLOAD, POSITION, REJECTED, ReadRequest
-from penstock.engine import failures, letters
+from penstock.connectors.base import AS_ROW, METADATA, PAYLOAD, POSITION, REJECTED, ReadRequest
+from penstock.engine import failures
 from penstock.engine.failures import Asked
 from penstock.errors import Place, StatementError
 from penstock.plan.nodes import Scan, Transform
@@ -74,7 +74,9 @@ class Rejection:
     reading: Reading
     counter: Counter
     query: Query | None = None
-    """That whose CASTs fail on them; None when they could not be read."""
+    """That whose CASTs fail on them; None when they were not to be read."""
+    strange: bool = False
+    """Whether they have values in columns that are `strange`; else they could not be read."""
 
     @property
     def stage(self) -> str:
@@ -82,10 +84,17 @@ class Rejection:
 
     def records(self, spark: SparkSession) -> DataFrame:
         """The records: payload, encoding, error, and where they stand."""
-        if self.query is None:
+        if self.query is None and not self.strange:
             return self.reading.rejects(spark)
         scan, request = self.reading.scan, self.reading.request
-        return _failed_records(scan.connector.traced(spark, scan.options, request), self.query)
+        frame = _good(scan.connector.traced(spark, scan.options, request))
+        if self.query is None:
+            return _as_rejects(frame.withColumn(_FAILED, _strange_fields(request.strange)))
+        if request.strange:
+            frame = frame.where(_strange_fields(request.strange) == "").drop(*request.strange)
+        checked = _with_failed(frame, self.query)
+        assert checked is not None
+        return _as_rejects(checked)
 
 
 @dataclass
@@ -145,13 +154,41 @@ class _Builder:
         reading = Reading(scan, self.request_of(scan))
         with failures.in_scan(scan):
             frame = scan.connector.read(self.spark, scan.options, reading.request)
-        if REJECTED not in frame.columns:
-            return Built(frame, readings=[reading])
-        from pyspark.sql import functions as f
+        built = Built(frame, readings=[reading])
+        if REJECTED in frame.columns:
+            from pyspark.sql import functions as f
 
-        counter = Counter.on(frame, f.col(REJECTED))
-        good = counter.frame.where(~f.col(REJECTED)).drop(REJECTED)
-        return Built(good, [Rejection(reading, counter)], readings=[reading])
+            counter = Counter.on(frame, f.col(REJECTED))
+            good = counter.frame.where(~f.col(REJECTED)).drop(REJECTED)
+            built = Built(good, [Rejection(reading, counter)], readings=[reading])
+        return _without_strange(built, reading) if reading.request.strange else built
+
+
+def _without_strange(built: Built, reading: Reading) -> Built:
+    """The rows without values in columns that are there only to find such rows."""
+    from pyspark.sql import functions as f
+
+    names = reading.request.strange
+    checked = built.frame.withColumn(_FAILED, _strange_fields(names))
+    counter = Counter.on(checked, f.col(_FAILED) != "")
+    good = counter.frame.where(f.col(_FAILED) == "").drop(_FAILED, *names)
+    rejection = Rejection(reading, counter, strange=True)
+    return replace(built, frame=good, rejected=[*built.rejected, rejection])
+
+
+def _strange_fields(names: Sequence[str]) -> Expression:
+    """What is wrong with a row that has values in columns of these names; nothing for others."""
+    from pyspark.sql import functions as f
+
+    found = f.concat_ws(", ", *(f.when(f.col(quoted(name)).isNotNull(), f.lit(name)) for name in names))
+    return f.when(found != "", f.concat(f.lit("unknown fields: "), found)).otherwise("")
+
+
+def _good(frame: DataFrame) -> DataFrame:
+    """The rows that could be read."""
+    from pyspark.sql import functions as f
+
+    return frame.where(~f.col(REJECTED)).drop(REJECTED) if REJECTED in frame.columns else frame
 
 
 def _without_failed_casts(built: Built, query: Query) -> Built:
@@ -187,15 +224,12 @@ def _with_failed(frame: DataFrame, query: Query) -> DataFrame | None:
         return None  # what is wrong is told when the query itself is analysed
 
 
-def _failed_records(frame: DataFrame, query: Query) -> DataFrame:
+def _as_rejects(frame: DataFrame) -> DataFrame:
+    """The rows of a traced frame with which something is wrong, as what `Connector.rejects` gives."""
     from pyspark.sql import functions as f
 
-    if REJECTED in frame.columns:
-        frame = frame.where(~f.col(REJECTED)).drop(REJECTED)
-    checked = _with_failed(frame, query)
-    assert checked is not None
-    own = [quoted(c) for c in frame.columns if c not in (PAYLOAD, POSITION, METADATA)]
-    row = f.to_json(f.struct(*own), letters.AS_ROW)
+    own = [quoted(c) for c in frame.columns if c not in (PAYLOAD, POSITION, METADATA, _FAILED)]
+    row = f.to_json(f.struct(*own), AS_ROW)
     payload, encoding = row, f.lit("row")
     if PAYLOAD in frame.columns:
         text = f.col(PAYLOAD).cast("string")
@@ -209,7 +243,7 @@ def _failed_records(frame: DataFrame, query: Query) -> DataFrame:
     if POSITION in frame.columns:
         told = frame.schema[POSITION].dataType.typeName() == "string"
         position = f.col(POSITION) if told else f.to_json(POSITION)
-    return checked.where(f.col(_FAILED) != "").select(
+    return frame.where(f.col(_FAILED) != "").select(
         payload.alias("payload"),
         encoding.alias("encoding"),
         f.col(_FAILED).alias("error"),

@@ -118,7 +118,9 @@ class _Delivery:
             built.frame.persist()
         try:
             self._write_all(built.frame)
-            self.accounts = self._account(built, counted)
+            accounts = self._account(built, counted)
+            accounts.dead_letters += self.accounts.dead_letters
+            self.accounts = accounts
         finally:
             if several:
                 built.frame.unpersist()

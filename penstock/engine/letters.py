@@ -22,9 +22,6 @@ COLUMNS = (
 """`encoding` is `base64` for a payload that is no text, and `row` for a row as a JSON object, where the bytes
 of the record are not known; `position` is a JSON object; `stage` says whether a record could not be read
 (`read`), the query failed on it (`query`), or a row was refused by a sink (`write`)."""
-AS_ROW = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
-          "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]"}  # fmt: skip
-"""Spark's options for a row as JSON that is read again."""
 
 
 def of_records(rejects: DataFrame, scan: Scan, batch: Batch, stage: str = "read") -> DataFrame:

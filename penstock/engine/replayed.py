@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import METADATA, PAYLOAD, POSITION, REJECTED, Connector, ReadRequest
-from penstock.engine.letters import AS_ROW
+from penstock.connectors.base import AS_ROW, METADATA, PAYLOAD, POSITION, REJECTED, Connector, ReadRequest
 from penstock.errors import DataError
+from penstock.formats import registry as formats
 from penstock.formats.base import PAYLOAD_LIMIT, Format
 from penstock.plan.nodes import Scan
-from penstock.schema import METADATA_TYPES, Column, ddl, quoted
+from penstock.schema import METADATA_TYPES, Column, Unknown, ddl, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -27,13 +27,27 @@ _PARTITION = re.compile(r"/([^/=]+)=[^/]*(?=/)")
 class ReplayedSource(Connector):
     """In place of a source's own connector, which still makes rows of messages."""
 
-    def __init__(self, scan: Scan, letters: DataFrame, columns: tuple[Column, ...]) -> None:
+    def __init__(self, scan: Scan, letters: DataFrame) -> None:
         self.name = scan.connector.name  # type: ignore[misc]
         self.jars = scan.connector.jars  # type: ignore[misc]
-        self._scan, self._letters, self._columns = scan, letters, columns
+        self._scan, self._letters = scan, letters
 
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         return self._decoded(spark, request, traced=False).drop(PAYLOAD, POSITION)
+
+    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
+        from pyspark.sql import functions as f
+
+        found: list[Unknown] = []
+        messages = self._scan.connector.as_records(self._records())
+        if messages is not None:
+            own = replace(request, records=messages)
+            found += self._scan.connector.unknown(spark, self._scan.options, own)
+        if self._has_rows:
+            json, _ = formats.find("json")
+            rows = self._letters.where(self._is_row()).withColumn("value", f.col("payload").cast("binary"))
+            found += json(json.ReadOptions()).unknown_in_messages(rows, request.columns, ("position",))
+        return tuple({unknown.column.name: unknown for unknown in found}.values())
 
     def traced(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         return self._decoded(spark, request, traced=True)
@@ -45,7 +59,7 @@ class ReplayedSource(Connector):
             return inner.rejects(spark, self._scan.options, replace(request, records=messages))
         assert form is not None
         carried = records.withColumnRenamed("position", POSITION)
-        found = form.decode_rejects(carried, self._in_record, request, carried=(POSITION,))
+        found = form.decode_rejects(carried, self._in_record(request), request, carried=(POSITION,))
         return found.withColumnRenamed(POSITION, "position")
 
     @property
@@ -84,7 +98,7 @@ class ReplayedSource(Connector):
         elif self._format is not None:
             frame = self._by_format(self._format, request)
         else:
-            return self._rows(request, spark.createDataFrame([], ddl(request.prune(self._columns))).schema)
+            return self._rows(request, spark.createDataFrame([], ddl(request.prune(request.columns))).schema)
         if not self._has_rows:
             return frame
         return frame.unionByName(self._rows(request, frame.schema), allowMissingColumns=True)
@@ -95,13 +109,13 @@ class ReplayedSource(Connector):
         records = self._records().select(
             "value", f.col("value").alias(PAYLOAD), f.col("position").alias(POSITION)
         )
-        frame = form.decode(records, self._in_record, request, carried=(PAYLOAD, POSITION))
-        for key in request.prune(self._keys):
+        frame = form.decode(records, self._in_record(request), request, carried=(PAYLOAD, POSITION))
+        for key in request.prune(self._keys(request)):
             text = f.regexp_extract(_told("file"), f"/{re.escape(key.name)}=([^/]*)/", 1)
             frame = frame.withColumn(key.name, f.url_decode(text).cast(key.type))
         if request.metadata:
             frame = frame.withColumn(METADATA, _metadata(request.metadata))
-        used = [quoted(column.name) for column in request.prune(self._columns)]
+        used = [quoted(column.name) for column in request.prune(request.columns)]
         hidden = [c for c in (METADATA, PAYLOAD, POSITION, REJECTED) if c in frame.columns]
         return frame.select(*used, *hidden)
 
@@ -112,7 +126,8 @@ class ReplayedSource(Connector):
         own = (METADATA, PAYLOAD, POSITION, REJECTED)
         columns = StructType([field for field in schema.fields if field.name not in own])
         rows = self._letters.where(self._is_row())
-        if lacking := set(columns.names) - _keys_of(rows.where("encoding = 'row'"), columns.names):
+        there = _keys_of(rows.where("encoding = 'row'"), columns.names)
+        if lacking := {name for name in columns.names if name.lower() not in request.optional} - there:
             raise DataError(
                 "letters-lack-columns",
                 f"the letters of {self._scan.label} have no {', '.join(sorted(lacking))}",
@@ -124,15 +139,16 @@ class ReplayedSource(Connector):
         return frame.withColumn(REJECTED, f.lit(False)) if request.on_error != "fail" else frame
 
     @cached_property
-    def _keys(self) -> tuple[Column, ...]:
-        """The columns that stand in the names of the files' folders."""
+    def _key_names(self) -> set[str]:
         found = self._letters.select(_told("file", "position")).where("file IS NOT NULL").first()
-        names = {name.lower() for name in _PARTITION.findall(found[0])} if found else set()
-        return tuple(column for column in self._columns if column.name.lower() in names)
+        return {name.lower() for name in _PARTITION.findall(found[0])} if found else set()
 
-    @property
-    def _in_record(self) -> tuple[Column, ...]:
-        return tuple(column for column in self._columns if column not in self._keys)
+    def _keys(self, request: ReadRequest) -> tuple[Column, ...]:
+        """The columns that stand in the names of the files' folders."""
+        return tuple(column for column in request.columns if column.name.lower() in self._key_names)
+
+    def _in_record(self, request: ReadRequest) -> tuple[Column, ...]:
+        return tuple(column for column in request.columns if column.name.lower() not in self._key_names)
 
 
 def rows_of_json(letters: DataFrame, schema: StructType, carried: Sequence[str] = ()) -> DataFrame:

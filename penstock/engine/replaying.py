@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog import Catalog, PipelineEntry
-from penstock.connectors.base import ReadRequest
 from penstock.engine import analysis, failures
 from penstock.engine.build import Built, build
 from penstock.engine.delivery import Delivered, Run, check_targets, deliver
+from penstock.engine.evolution import Columns, as_kept
 from penstock.engine.leases import Lease
 from penstock.engine.letterbox import File, Letterbox, Stage
 from penstock.engine.replayed import ReplayedSource, check_keys, rows_of_json
@@ -86,7 +86,6 @@ class Replay:
         # Whatever the statement does with rows that are there: these come on top.
         added = [replace(s, options=s.options.model_copy(update={"mode": "append"})) for s in plan.sinks]
         self._plan = replace(plan, sinks=tuple(added))
-        self._columns: dict[Place, tuple[Column, ...]] = {}
 
     def run(self, catalog: Catalog, box: Callable[[], Letterbox], stage: Stage | None) -> Replayed:
         # Invariant 12
@@ -153,12 +152,13 @@ class Replay:
 
     def _making(self, letters: DataFrame) -> Callable[[], Built]:
         """Builds the statement over letters, in place of the sources that they are of."""
-        self._find_columns()
+        columns = self._find_columns()
         scans = {scan.at: self._replayed(scan, letters) for scan in openings(self._plan)}
+        columns.follow(self._spark, scans.values())
         root = _over(self._plan.root, scans)
 
         def make() -> Built:
-            built = build(self._spark, root, self._request)
+            built = build(self._spark, root, columns.request)
             analysis.check(built, frozenset(built.views[at] for at in scans))
             return built
 
@@ -178,18 +178,12 @@ class Replay:
         from pyspark.sql import functions as f
 
         own = letters.where(f.col("source") == scan.label)
-        return replace(scan, connector=ReplayedSource(scan, own, self._columns[scan.at]))
+        return replace(scan, connector=ReplayedSource(scan, own))
 
-    def _request(self, scan: Scan) -> ReadRequest:
-        return replace(scan.request, columns=self._columns[scan.at])
-
-    def _find_columns(self) -> None:
+    def _find_columns(self) -> Columns:
         """The columns that a stream keeps; those of a bounded source are looked for again."""
         scans = {scan.at: scan for scan in self._plan.root.scans()}
-        kept = self._state.kept()
-        if kept is None:
-            self._columns = {at: self._discovered(scan) for at, scan in scans.items()}
-            return
+        kept = self._state.kept() or {"columns": [as_kept(self._discovered(scan)) for scan in scans.values()]}
         if len(kept["columns"]) != len(scans):
             raise StatementError(
                 "changed-sources",
@@ -197,8 +191,9 @@ class Replay:
                 at=self._plan.statement.at,
                 hint="replay its letters with the statement that it runs, but for the query itself",
             )
-        told = (tuple(Column(*column) for column in columns) for columns in kept["columns"])
-        self._columns = dict(zip(scans, told, strict=True))
+        columns = Columns(self._state, scans)
+        columns.open(kept)
+        return columns
 
     def _discovered(self, scan: Scan) -> tuple[Column, ...]:
         request = replace(scan.request, used=None)

@@ -70,6 +70,13 @@ def _holder(text: str) -> dict[str, Any]:
     return {"user": holder.user, "host": holder.host, "process": holder.processes[0][0]}
 
 
+def is_running(catalog: Catalog, name: str) -> bool:
+    """Whether a process runs the pipeline of this name."""
+    entry = catalog.pipeline(name)
+    lease = catalog.lease(entry.id) if entry is not None else None
+    return lease is not None and not is_over(lease)
+
+
 class Asked:
     """A pipeline that was asked to stop."""
 

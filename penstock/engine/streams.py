@@ -19,6 +19,7 @@ from penstock.connectors.base import Limits, ReadRequest
 from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
 from penstock.engine.delivery import Delivered, Run, check_targets, deliver
+from penstock.engine.evolution import Columns, as_kept
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
 from penstock.engine.listener import Rate, Report, Watch
@@ -117,7 +118,7 @@ class Stream:
         self._tell = tell
         self._watch = Watch(entry.name, plan, self.progress, state=self._state, report=report)
         self._scans = {scan.at: scan for scan in plan.root.scans()}
-        self._columns: dict[Place, tuple[Column, ...]] = {}
+        self._columns = Columns(self._state, self._scans, lambda text: tell(f"{entry.name}: {text}"))
         self._since = datetime.now(timezone.utc)
         self._working = Lock()
         self._stopping, self._started = Event(), Event()
@@ -190,7 +191,8 @@ class Stream:
                 if isinstance(cause, _Stopped):
                     return None
                 attempt = 0 if self.progress.batches > before else attempt
-                passing = failures.is_passing(cause, [end.connector for end in ends])
+                # One that has never run is told at once, to whoever waits for its start.
+                passing = self._started.is_set() and failures.is_passing(cause, [e.connector for e in ends])
                 if not passing or attempt >= policy.retries:
                     raise failures.translate(cause, ends=ends) from cause
                 seconds = wait_before(attempt, policy.retry_backoff)
@@ -220,10 +222,7 @@ class Stream:
                 hint="give it another --name, or begin anew with --reset",
             )
         self._since = datetime.fromisoformat(kept["since"])
-        self._columns = {
-            at: tuple(Column(*column) for column in columns)
-            for at, columns in zip(self._scans, kept["columns"], strict=True)
-        }
+        self._columns.open(kept)
 
     def _identities(self) -> list[str]:
         return [f"{s.connector.name} {s.connector.identity(s.options)}" for s in self._unbounded()]
@@ -245,7 +244,7 @@ class Stream:
                     if failure.code != "empty-source" or not scan.unbounded:
                         raise
                     self._wait_for(scan)
-            found.append([(c.name, c.type, c.nullable) for c in columns])
+            found.append(as_kept(columns))
         return found
 
     def _wait_for(self, scan: Scan) -> None:
@@ -347,7 +346,7 @@ class Stream:
         return frames[0] if len(frames) == 1 else _union(frames)
 
     def _request(self, scan: Scan, records: Mapping[Place, DataFrame]) -> ReadRequest:
-        return replace(scan.request, columns=self._columns[scan.at], records=records.get(scan.at))
+        return self._columns.request(scan, records.get(scan.at))
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Called by Spark for each batch; when it returns, Spark commits the batch."""
@@ -370,6 +369,7 @@ class Stream:
             self._state.remember(number, told)
         time = self._state.time_of(number)
         run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True)
+        self._columns.follow(spark, self._unbounded(), records)
         counted = self._watch.counting(number, records)
         done = deliver(
             spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, counted)), run

@@ -18,10 +18,11 @@ from penstock.errors import DataError, OptionError, SetupError
 from penstock.formats.avro_schema import columns_of_schema, plain, schema_of
 from penstock.formats.columnar import Columnar
 from penstock.formats.frames import nothing_to_infer, spark_ddl
+from penstock.formats.lines.messages import VALUE
 from penstock.formats.messages import decoded, encoded, rejected, written
-from penstock.formats.records import BadRecord
+from penstock.formats.records import BadRecord, place_of
 from penstock.formats.schema_registry import Registry, RegistryOptions
-from penstock.schema import Column, quoted, read_avsc
+from penstock.schema import Column, Unknown, quoted, read_avsc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +107,34 @@ class Avro(Columnar):
         self, frame: DataFrame, columns: tuple[Column, ...], request: Any, *, carried: Sequence[str] = ()
     ) -> DataFrame:
         return rejected(frame, columns, request, self._reading(columns).open, carried=carried)
+
+    def unknown_in_messages(
+        self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
+    ) -> tuple[Unknown, ...]:
+        """By the schemas that the messages are written with; those of a schema file are settled."""
+        from pyspark.sql import functions as f
+
+        registry = Registry.of(self.options)
+        if registry is None:
+            return ()
+        head = f.substring(VALUE, 1, _HEAD).alias("head")
+        heads = frame.groupBy(head).agg(f.min(f.struct(*place)).alias("place")).collect()
+        known = {c.name for c in columns}
+        found: dict[str, Unknown] = {}
+        for row in sorted(heads, key=lambda row: row["place"]):
+            id = _id_of(bytes(row["head"] or b""))
+            for column in self._written(registry, id) if id is not None else ():
+                if column.name not in known:
+                    found.setdefault(column.name, Unknown(column, place_of(row["place"].asDict())))
+        return tuple(found.values())
+
+    def _written(self, registry: Registry, id: int) -> tuple[Column, ...]:
+        """The columns of a schema; none when it is not there, which reading tells."""
+        try:
+            schema = registry.schema(id)
+        except ValueError:
+            return ()
+        return columns_of_schema(_expanded(schema), f"schema {id} of the registry")
 
     def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
         _fastavro()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.errors import OptionError
 from penstock.formats.records import METADATA, PAYLOAD_LIMIT, REJECTED, REJECTS, BadRecord, bad_record
 from penstock.options import Options
-from penstock.schema import Column
+from penstock.schema import Column, Unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +67,12 @@ class Format:
         """The records that `read` rejects: payload, error, file, line."""
         raise NotImplementedError
 
+    def unknown_in_files(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+    ) -> tuple[Unknown, ...]:
+        """The fields of any record in these files that `columns` lack; damaged files are left to reading."""
+        return ()
+
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
         """Writes files of this format into the folder `path`, which is not there yet.
 
@@ -101,6 +107,12 @@ class Format:
     ) -> DataFrame:
         """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
         raise self._not_in_messages()
+
+    def unknown_in_messages(
+        self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
+    ) -> tuple[Unknown, ...]:
+        """The fields of any message in column `value` that `columns` lack; `place` tells where they stand."""
+        return ()
 
     def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
         """A message for each row in column `value`, beside the columns that are `carried`.

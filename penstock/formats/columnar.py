@@ -8,9 +8,10 @@ from pydantic import Field
 
 from penstock.formats.base import Format
 from penstock.formats.frames import columns_of, finished, nothing_to_infer, spark_ddl, under_base, wanted
-from penstock.formats.whole_files import bad_file, damage, read_sound, rejects_of_files
+from penstock.formats.unknown import lacking
+from penstock.formats.whole_files import bad_file, damage, names_in, read_sound, rejects_of_files
 from penstock.options import Options
-from penstock.schema import Column
+from penstock.schema import Column, Unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +86,17 @@ class Columnar(Format):
     ) -> DataFrame:
         reader = spark.read.format(self.name).schema(spark_ddl((*columns, *request.partitions)))
         return under_base(reader, request).load(files)
+
+    def unknown_in_files(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+    ) -> tuple[Unknown, ...]:
+        found: list[Unknown] = []
+        for path in paths:
+            known = {c.name.lower() for c in (*columns, *(u.column for u in found))}
+            if any(name.lower() not in known for name in names_in(spark, self.name, path)):
+                told = [*columns, *(u.column for u in found)]
+                found += lacking(self.discover(spark, [path]), told, f"file {path}")
+        return tuple(found)
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
         frame.write.partitionBy(*partition_by).format(self.name).option(

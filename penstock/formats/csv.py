@@ -9,7 +9,7 @@ record, in UTF-8 and without a header.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,9 @@ from penstock.formats.lines.messages import VALUE, message_rejects, read_message
 from penstock.formats.messages import written
 from penstock.formats.records import NOTHING
 from penstock.formats.text import TEXT_SUFFIX, TextCompression
+from penstock.formats.unknown import lacking
 from penstock.options import Options
-from penstock.schema import Column, is_flat, quoted
+from penstock.schema import Column, Unknown, is_flat, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -136,11 +137,14 @@ class Csv(Format):
                 request,
                 dialect=self._dialect,
                 encoding=self.options.encoding,
-                inspect=lambda file: self._layout(file, columns, used),
+                inspect=lambda file: self._layout(file, columns, used, request),
             )
         fails = request.on_error == "fail"
         bad = None if fails else f.col(_CORRUPT).isNotNull()
-        return finished(self._load(spark, paths, columns, fails, request), used, request, bad=bad)
+        frames = (
+            self._load(spark, alike, columns, fails, request) for alike in self._alike(spark, paths, request)
+        )
+        return _together(finished(frame, used, request, bad=bad) for frame in frames)
 
     def rejects(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
@@ -156,9 +160,10 @@ class Csv(Format):
                 used,
                 dialect=self._dialect,
                 encoding=self.options.encoding,
-                inspect=lambda file: self._layout(file, columns, used),
+                inspect=lambda file: self._layout(file, columns, used, request),
             )
-        return self._spark_rejects(spark, paths, columns, request)
+        groups = self._alike(spark, paths, request)
+        return _together(self._spark_rejects(spark, alike, columns, request) for alike in groups)
 
     def _fast(self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any) -> Any:
         """The files, when they are decoded outside the JVM; the rule is in docs/decisions/0002."""
@@ -175,7 +180,9 @@ class Csv(Format):
             c.type.upper().startswith(("DATE", "TIMESTAMP")) for c in columns
         )
 
-    def _layout(self, file: Path, columns: Sequence[Column], used: Sequence[Column]) -> tuple[int, Any]:
+    def _layout(
+        self, file: Path, columns: Sequence[Column], used: Sequence[Column], request: Any
+    ) -> tuple[int, Any]:
         """Where the data of a file begins; how many values a record has, and where the used ones stand."""
         inside, chosen = [c.name for c in columns], [c.name for c in used]
         if not self.options.header:
@@ -185,31 +192,68 @@ class Csv(Format):
         names, begin = read_header(file, self._dialect, self.options.encoding)
         if not names:
             return begin, [0, []]
-        positions = header_positions(names, inside, str(file))
-        return begin, [len(names), [positions[name] for name in chosen]]
+        positions = header_positions(names, inside, str(file), request.optional)
+        return begin, [len(names), [positions.get(name) for name in chosen]]
 
     def _load(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], fails: bool, request: Any
     ) -> DataFrame:
+        from pyspark.sql import functions as f
+
         more = () if fails else (Column(_CORRUPT, "STRING"),)
-        schema = spark_ddl((*self._in_file_order(spark, paths, columns), *more, *request.partitions))
+        there = self._in_file_order(spark, paths, columns, request)
+        schema = spark_ddl((*there, *more, *request.partitions))
         reader = under_base(spark.read.schema(schema), request).options(**self._spark_options())
         mode = "FAILFAST" if fails else "PERMISSIVE"
-        return reader.option("header", self.options.header).option("mode", mode).csv(paths)
+        frame = reader.option("header", self.options.header).option("mode", mode).csv(paths)
+        missing = {c.name: f.lit(None).cast(c.type) for c in columns if c not in there}
+        return frame.withColumns(missing) if missing else frame
 
     def _in_file_order(
-        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
     ) -> tuple[Column, ...]:
         """The declared columns where the header has them, and its other columns between."""
-        first = spark.read.text(paths).select("value").limit(1).collect() if self.options.header else None
-        if not first:
+        names = self._header(spark, paths)
+        if not names:
             return columns
+        positions = header_positions(names, [c.name for c in columns], paths[0], request.optional)
+        at = {positions[column.name]: column for column in columns if column.name in positions}
+        return tuple(at.get(i, Column(name, "STRING")) for i, name in enumerate(names))
+
+    def _header(self, spark: SparkSession, paths: list[str]) -> tuple[str, ...]:
+        """The names that the first of these files gives its columns; none without a header."""
+        from penstock.formats.lines.csv_header import read_header
+        from penstock.formats.paths import local_files
         from penstock.formats.sampling import header_of
 
-        names = header_of(first[0].value.encode(), self._dialect, paths[0])
-        positions = header_positions(names, [c.name for c in columns], paths[0])
-        at = {positions[column.name]: column for column in columns}
-        return tuple(at.get(i, Column(name, "STRING")) for i, name in enumerate(names))
+        if not self.options.header:
+            return ()
+        if files := local_files(spark, paths[:1]):
+            return tuple(read_header(files[0], self._dialect, self.options.encoding)[0])
+        first = spark.read.text(paths).select("value").limit(1).collect()
+        return tuple(header_of(first[0].value.encode(), self._dialect, paths[0])) if first else ()
+
+    def _alike(self, spark: SparkSession, paths: list[str], request: Any) -> list[list[str]]:
+        """The files by their headers, where these may differ."""
+        return list(self._by_header(spark, paths).values()) if request.optional else [paths]
+
+    def _by_header(self, spark: SparkSession, paths: list[str]) -> dict[tuple[str, ...], list[str]]:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for path in paths:
+            groups.setdefault(self._header(spark, [path]), []).append(path)
+        return groups
+
+    def unknown_in_files(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+    ) -> tuple[Unknown, ...]:
+        if not self.options.header:
+            return ()
+        found: list[Unknown] = []
+        for names, files in self._by_header(spark, paths).items():
+            told = [*columns, *(u.column for u in found)]
+            if {name.lower() for name in names} - {c.name.lower() for c in told}:
+                found += lacking(self.discover(spark, files), told, f"file {files[0]}")
+        return tuple(found)
 
     def _spark_options(self) -> dict[str, Any]:
         o = self.options
@@ -234,7 +278,7 @@ class Csv(Format):
                 f.col(_CORRUPT).alias("payload"), error.alias("error"), file_path().alias("file")
             )
             return told.where("error IS NOT NULL").withColumn("line", f.lit(None).cast("bigint"))
-        schema = spark_ddl((*self._in_file_order(spark, paths, columns), Column(_CORRUPT, "STRING")))
+        schema = spark_ddl((*self._in_file_order(spark, paths, columns, request), Column(_CORRUPT, "STRING")))
         lines = numbered(spark.read.text(paths).select("value", file_path().alias("file")), "line")
         data = f.trim("value") != ""
         lines = lines.where(data & (f.col("line") > 1) if self.options.header else data)
@@ -356,13 +400,26 @@ def _refuse_nested_rows(schema: StructType) -> None:
         )
 
 
-def header_positions(names: Sequence[str], wanted: Sequence[str], file: str) -> dict[str, int]:
-    """Where the wanted columns stand in a header; their case need not be that of the header."""
+def _together(frames: Iterable[DataFrame]) -> DataFrame:
+    from functools import reduce
+
+    return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def header_positions(
+    names: Sequence[str], wanted: Sequence[str], file: str, optional: Collection[str] = ()
+) -> dict[str, int]:
+    """Where the wanted columns stand in a header; their case need not be that of the header.
+
+    Of those that may be missing, by their lower-case names, only the ones that are there.
+    """
     exact = {name: i for i, name in enumerate(names)}
     lower = {name.lower(): i for i, name in enumerate(names)}
     found = {}
     for name in wanted:
         position = exact.get(name, lower.get(name.lower()))
+        if position is None and name.lower() in optional:
+            continue
         if position is None:
             raise DataError(
                 "missing-column",

@@ -23,12 +23,14 @@ from penstock.formats.frames import (
     spark_ddl,
     under_base,
 )
+from penstock.formats.lines.messages import VALUE
 from penstock.formats.messages import decoded, encoded, rejected
 from penstock.formats.paths import local_path
 from penstock.formats.rows import Record, Shape
+from penstock.formats.unknown import FIELDS, unknown
 from penstock.formats.whole_files import bad_file
 from penstock.options import Options
-from penstock.schema import Column, quoted
+from penstock.schema import Column, Unknown, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +86,28 @@ class MessagePack(Format):
     ) -> DataFrame:
         _msgpack()
         return rejected(frame, columns, request, _decoder, carried=carried)
+
+    def unknown_in_messages(
+        self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
+    ) -> tuple[Unknown, ...]:
+        _msgpack()
+        names = frozenset(c.name for c in columns)
+        at = frame.select(*place).schema
+        types = [f"{quoted(field.name)} {field.dataType.simpleString()}" for field in at.fields]
+        schema = ", ".join([f"{VALUE} BINARY, {FIELDS} ARRAY<STRING>", *types])
+        strange = frame.select(VALUE, *place).mapInArrow(_Strange(names, tuple(place)).run, schema)
+        return unknown(
+            strange, place, lambda some: self.sample(frame.sparkSession, some, "records with new fields")
+        )
+
+    def unknown_in_files(
+        self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
+    ) -> tuple[Unknown, ...]:
+        from pyspark.sql import functions as f
+
+        files = spark.read.format("binaryFile").load(paths)
+        contents = files.select(f.col("content").alias(VALUE), file_path().alias("file"))
+        return self.unknown_in_messages(contents, columns, ("file",))
 
     def encode(self, frame: DataFrame, carried: Sequence[str] = (), *, name: str = "") -> DataFrame:
         _msgpack()
@@ -297,6 +321,44 @@ class _Task:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
         return pa.RecordBatch.from_pydict(arrays)
+
+
+@dataclass(frozen=True)
+class _Strange:
+    """Finds records with fields of other names that have values."""
+
+    known: frozenset[str]
+    place: tuple[str, ...]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        pack = _packer()
+        for batch in batches:
+            values = batch.column(VALUE).cast(pa.binary()).to_pylist()
+            files = batch.column("file").to_pylist() if "file" in self.place else [""] * len(values)
+            found = [
+                (pack(record), names, number)
+                for number, (value, file) in enumerate(zip(values, files, strict=True))
+                for record, error in (_records(value, file) if value else ())
+                if error is None and (names := self._others(record))
+            ]
+            where = pa.array([number for *_, number in found], pa.int64())
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([packed for packed, *_ in found], pa.binary()),
+                    pa.array([names for _, names, _ in found], pa.list_(pa.string())),
+                    *(batch.column(name).take(where) for name in self.place),
+                ],
+                [VALUE, FIELDS, *self.place],
+            )
+
+    def _others(self, record: dict[Any, Any]) -> list[str]:
+        return [
+            key
+            for key, value in record.items()
+            if isinstance(key, str) and key and value is not None and key not in self.known
+        ]
 
 
 def _payload(record: Record) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -69,6 +70,19 @@ def damage(spark: SparkSession, kind: str, file: str) -> str | None:
     return None
 
 
+def names_in(spark: SparkSession, kind: str, file: str) -> list[str]:
+    """The columns that a file of this kind has, by its footer or header; none for one that does not open."""
+    local = local_path(file)
+    try:
+        if local is not None:
+            return _NAMES[kind](local)
+        return [] if _opened_by_spark(spark, kind, file) else spark.read.format(kind).load(file).columns
+    except PermissionError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError):
+        return []
+
+
 def _opened_by_spark(spark: SparkSession, kind: str, file: str) -> str | None:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -95,19 +109,26 @@ def _open_orc(file: Path) -> None:
 def _open_avro(file: Path) -> None:
     """Walks over the header and the blocks, without decoding them."""
     with file.open("rb") as stream:
-        if stream.read(4) != b"Obj\x01":
-            raise ValueError("it does not begin as an Avro file does")
-        while count := _long(stream):
-            if count < 0:
-                _long(stream)
-            for _ in range(abs(count) * 2):
-                _skip(stream, _long(stream))
+        _avro_header(stream)
         marker = _exactly(stream, 16)
         while head := stream.read(1):
             _long(stream, head)
             _skip(stream, _long(stream))
             if _exactly(stream, 16) != marker:
                 raise ValueError("a block does not end as the header says")
+
+
+def _avro_header(stream: BinaryIO) -> dict[bytes, bytes]:
+    if stream.read(4) != b"Obj\x01":
+        raise ValueError("it does not begin as an Avro file does")
+    header: dict[bytes, bytes] = {}
+    while count := _long(stream):
+        if count < 0:
+            _long(stream)
+        for _ in range(abs(count)):
+            key = _exactly(stream, _long(stream))
+            header[key] = _exactly(stream, _long(stream))
+    return header
 
 
 def _long(stream: BinaryIO, head: bytes = b"") -> int:
@@ -123,6 +144,8 @@ def _long(stream: BinaryIO, head: bytes = b"") -> int:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
+    if size < 0:
+        raise ValueError("a text of negative size")
     data = stream.read(size)
     if len(data) != size:
         raise EOFError("it ends in the middle")
@@ -141,6 +164,31 @@ _OPENERS: dict[str, Callable[[Path], None]] = {
     "parquet": _open_parquet,
     "orc": _open_orc,
     "avro": _open_avro,
+}
+
+
+def _parquet_names(file: Path) -> list[str]:
+    import pyarrow.parquet
+
+    return list(pyarrow.parquet.read_schema(file).names)
+
+
+def _orc_names(file: Path) -> list[str]:
+    import pyarrow.orc
+
+    return list(pyarrow.orc.ORCFile(str(file)).schema.names)
+
+
+def _avro_names(file: Path) -> list[str]:
+    with file.open("rb") as stream:
+        schema = json.loads(_avro_header(stream)[b"avro.schema"])
+    return [field["name"] for field in schema["fields"]]
+
+
+_NAMES: dict[str, Callable[[Path], list[str]]] = {
+    "parquet": _parquet_names,
+    "orc": _orc_names,
+    "avro": _avro_names,
 }
 
 

@@ -22,6 +22,7 @@ from penstock.errors import OptionError, PenstockError, Place, StatementError
 from penstock.formats import registry as formats
 from penstock.formats.base import Format
 from penstock.options import Options, Setting, bind, path_of, refuse_unknown, split
+from penstock.plan import evolution
 from penstock.plan.nodes import (
     Assign,
     Define,
@@ -80,6 +81,8 @@ class Binder:
     def bind(self, statement: sql.Statement) -> Plan:
         self._notes, self._views = [], []
         plan = self._bind(statement)
+        if isinstance(plan, Pipeline):
+            plan = evolution.governed(plan, self._notes)
         return replace(plan, notes=tuple(self._notes)) if isinstance(plan, Pipeline | Define) else plan
 
     @singledispatchmethod

@@ -82,6 +82,7 @@ def _scan(scan: Scan) -> Tree:
         "metadata": sorted(scan.metadata),
         "filters": [f"{c} {op}" + ("" if v is None else f" {v!r}") for c, op, v in scan.filters],
         "on_error": scan.options.on_error,
+        **({"schema_evolution": scan.evolution} if scan.evolution else {}),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.connectors.base import Connector, ReadRequest, SinkOptions, SourceOptions
+from penstock.connectors.base import Connector, ReadRequest, SchemaEvolution, SinkOptions, SourceOptions
 from penstock.errors import Place
 from penstock.formats.base import Format
 from penstock.options import Setting
@@ -37,6 +37,8 @@ class Scan:
     at: Place
     dead_letter: Write | None = None
     """Where bad records go, when the statement says so itself."""
+    evolution: SchemaEvolution | None = None
+    """What happens to fields that the discovered columns lack; None where no such fields are asked for."""
 
     @property
     def unbounded(self) -> bool:

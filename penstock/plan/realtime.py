@@ -29,6 +29,8 @@ def obstacle(pipeline: Pipeline) -> str | None:
         return "it delivers at least once, and exactly once was asked for"
     if sink.options.rate_limit is not None or sink.options.batch_timeout is not None:
         return "it has no batches to hold back, as rate_limit and batch_timeout do"
+    if scan.evolution not in (None, "discard_value"):
+        return f"it does not look for new fields, as schema_evolution = '{scan.evolution}' does"
     formats = [end.format.name for end in (scan, sink) if end.format is not None]
     others = [name for name in formats if name not in _DECODED_BY_SPARK]
     return f"format '{others[0]}' is decoded outside of Spark" if others else None

@@ -165,7 +165,7 @@ def test_freeze_stops_and_loses_nothing(session: Session, feed: Feed) -> None:
         with pytest.raises(PenstockError) as caught:
             caught_up(session, feed.copy("schema_evolution = 'freeze'"))
         assert caught.value.code == "schema-changed"
-        where = "offset 50" if feed.uri.startswith("kafka") else "in/1."
+        where = "offset 51" if feed.uri.startswith("kafka") else "in/1."
         assert "city" in caught.value.message
         assert where in caught.value.message
         assert "'evolve'" in str(caught.value.hint)
@@ -193,6 +193,22 @@ def test_discard_row_leaves_rows_out_and_keeps_them_as_letters(session: Session,
     assert (error, stage) == ("unknown fields: city", "read")
     told = json.loads(position)
     assert told["offset"] == 51 if feed.uri.startswith("kafka") else told["row"] == 101
+
+
+def test_letters_are_taken_after_all(session: Session, feed: Feed) -> None:
+    feed.put(plain(1, 2))
+    text = feed.copy("schema_evolution = 'discard_row', on_error = 'dead_letter'")
+    caught_up(session, text)
+    feed.put(changed(3, 4, 5))
+    ran = caught_up(session, text)
+    done = session.replay("p", text)
+    assert (done.letters, done.rows, done.again) == (1, 0, 1)
+    done = session.replay("p", text.replace("discard_row", "evolve"))
+    assert (done.letters, done.rows, done.again) == (1, 1, 0)
+    assert kept(session, ran) == ["id", "name", "city"]
+    feed.put(plain(6))
+    caught_up(session, text)
+    assert found() == [(n, f"n{n}", "Ulm" if n == 4 else None) for n in range(1, 7)]
 
 
 def test_discard_row_counts_without_letters(session: Session, feed: Feed) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.api import Ran, Session
 from penstock.connectors import memory, registry
-from penstock.connectors.base import Batch, Refused
+from penstock.connectors.base import AS_ROW, Batch, Refused
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class Picky(memory.Memory):
 
         bad = f.col("n").isin(*self.refused)
         super().write(frame.where(~bad), sink, batch)
-        found = frame.where(bad).select(f.to_json(f.struct("*"))).collect()
+        found = frame.where(bad).select(f.to_json(f.struct("*"), AS_ROW)).collect()
         return [Refused(row[0], "it is not taken") for row in found]
 
 

@@ -39,7 +39,8 @@ class Layout(NamedTuple):
     """Where the fields stand in the records of a file."""
 
     width: int
-    positions: tuple[int, ...]
+    positions: tuple[int | None, ...]
+    """None for a field that they lack, and that is null then."""
 
 
 def skipped(text: str, dialect: Dialect) -> bool:
@@ -105,7 +106,7 @@ def decode_record(
     if len(values) != layout.width:
         raise Mismatch(f"expected {layout.width} values, found {len(values)}")
     return [
-        decode_value(field, values[position], dialect, zone)
+        None if position is None else decode_value(field, values[position], dialect, zone)
         for field, position in zip(fields, layout.positions, strict=True)
     ]
 

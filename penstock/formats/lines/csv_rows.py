@@ -133,6 +133,9 @@ class CsvRows:
         arrays: list[pa.Array] = []
         errors: set[int] = set()
         for field, position in zip(self._fields, layout.positions, strict=True):
+            if position is None:
+                arrays.append(pa.nulls(table.num_rows, field.kind.arrow()))
+                continue
             texts = table.column(str(position)).combine_chunks()
             if self._dialect.null_value:
                 texts = pc.if_else(pc.equal(texts, self._dialect.null_value), None, texts)
@@ -182,7 +185,7 @@ def _read(data: bytes, layout: Layout, dialect: Dialect) -> tuple[pa.Table, list
         return "skip"
 
     names = [str(i) for i in range(layout.width)]
-    used = sorted({names[position] for position in layout.positions}) or names[:1]
+    used = sorted({names[p] for p in layout.positions if p is not None}) or names[:1]
     table = pv.read_csv(
         pa.BufferReader(data),
         pv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),

@@ -1,0 +1,120 @@
+"""The columns of a stream's sources, kept so that a restart means the same; and what new fields lead to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.base import ReadRequest, Unknown
+from penstock.engine import failures
+from penstock.engine.state import State
+from penstock.errors import DataError, Place
+from penstock.plan.nodes import Scan
+from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Columns:
+    """The columns of all sources of a stream, by the places of their scans."""
+
+    def __init__(
+        self, state: State, scans: Mapping[Place, Scan], tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._state, self._scans, self._tell = state, scans, tell
+        self._kept: dict[str, Any] = {}
+        self._columns: dict[Place, tuple[Column, ...]] = {}
+        self._added: dict[Place, frozenset[str]] = {}
+        self._strange: dict[Place, tuple[Column, ...]] = {}
+
+    def open(self, kept: dict[str, Any]) -> None:
+        """Takes what the state of the pipeline tells."""
+        self._kept = kept
+        added = kept.get("added") or [[] for _ in self._scans]
+        for at, columns, names in zip(self._scans, kept["columns"], added, strict=True):
+            self._columns[at] = tuple(Column(*column) for column in columns)
+            self._added[at] = frozenset(names)
+
+    def request(self, scan: Scan, records: DataFrame | None = None) -> ReadRequest:
+        """What is asked of a source."""
+        strange = self._strange.get(scan.at, ())
+        return replace(
+            scan.request,
+            columns=(*self._columns[scan.at], *strange),
+            optional=self._added[scan.at] | _names(strange),
+            strange=tuple(column.name for column in strange),
+            records=records,
+        )
+
+    def follow(
+        self, spark: SparkSession, scans: Iterable[Scan], records: Mapping[Place, DataFrame] | None = None
+    ) -> None:
+        """Looks for fields that the columns lack in a batch, before it is built, and does what is wanted."""
+        self._strange = {}
+        for scan in scans:
+            if scan.evolution in (None, "discard_value"):
+                continue
+            request = self.request(scan, (records or {}).get(scan.at))
+            with failures.in_scan(scan):
+                found = scan.connector.unknown(spark, scan.options, request)
+            if found:
+                self._meet(scan, found)
+
+    def _meet(self, scan: Scan, found: Sequence[Unknown]) -> None:
+        new = tuple(unknown.column for unknown in found)
+        if scan.evolution == "freeze":
+            raise _changed(
+                scan,
+                found,
+                "its columns lack",
+                "set schema_evolution: 'evolve' adds them, 'discard_row' drops such rows, 'discard_value'"
+                " such fields; nothing is lost, the batch is still to be delivered",
+            )
+        twins = _twins((*self._columns[scan.at], *new))
+        if doubled := [unknown for unknown in found if unknown.column.name.lower() in twins]:
+            raise _changed(
+                scan,
+                doubled,
+                "differ from another only in upper and lower case",
+                "declare the columns, or set schema_evolution = 'discard_value' to leave such fields out",
+            )
+        if scan.evolution == "discard_row":
+            self._strange[scan.at] = new
+            return
+        self._keep(scan, new)
+        told = ", ".join(f"{u.column.name} {u.column.type} (first in {u.place})" for u in found)
+        self._tell(f"new columns of {scan.label}: {told}")
+
+    def _keep(self, scan: Scan, new: tuple[Column, ...]) -> None:
+        """Adds columns; kept before the batch is delivered, so that it is the same when it runs again."""
+        self._columns[scan.at] += new
+        self._added[scan.at] |= _names(new)
+        self._kept = {
+            **self._kept,
+            "columns": [as_kept(self._columns[at]) for at in self._scans],
+            "added": [sorted(self._added[at]) for at in self._scans],
+        }
+        self._state.keep(self._kept)
+
+
+def as_kept(columns: Iterable[Column]) -> list[tuple[str, str, bool]]:
+    """Columns as the state of a pipeline has them."""
+    return [(column.name, column.type, column.nullable) for column in columns]
+
+
+def _names(columns: Iterable[Column]) -> frozenset[str]:
+    return frozenset(column.name.lower() for column in columns)
+
+
+def _twins(columns: Iterable[Column]) -> set[str]:
+    counts = Counter(column.name.lower() for column in columns)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _changed(scan: Scan, found: Sequence[Unknown], what: str, hint: str) -> DataError:
+    told = ", ".join(f"{u.column.name} (first in {u.place})" for u in found)
+    message = f"records of {scan.label} have fields that {what}: {told}"
+    return DataError("schema-changed", message, at=scan.at, hint=hint)
