@@ -36,10 +36,21 @@ def new_files(
     reader = reader.option("recursiveFileLookup", recursive)
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
+    if _is_one_file(spark, whole):  # Spark watches folders only
+        whole, _, name = whole.rpartition("/")
+        reader = reader.option("pathGlobFilter", name)
     files = reader.load(whole)
     if limits.start == "latest":
         files = files.where(f.col("modificationTime") >= f.lit(limits.since or datetime.now(timezone.utc)))
     return files.select("path", "length")
+
+
+def _is_one_file(spark: SparkSession, path: str) -> bool:
+    """Whether a path means a file, which may not be there yet."""
+    there = stores.of(spark, path).find(path)
+    if there is not None:
+        return not there.is_folder
+    return not stores.is_wild(path) and "." in path.rpartition("/")[2].strip(".")
 
 
 def paths_in(records: DataFrame) -> list[str]:

@@ -49,7 +49,7 @@ class Moving:
     def run(self, *arguments: str) -> None:
         """Lets it run to its end."""
         with self.process(*arguments) as process:
-            assert process.wait(WAIT) == 0, self.log()
+            assert process.wait(3 * WAIT) == 0, self.log()
 
     def log(self) -> str:
         return (self.folder / "log").read_text()[-4000:]
@@ -64,10 +64,6 @@ class Moving:
             process.send_signal(signal.SIGKILL)
             self.kills += 1
             return True
-
-    def kill_after(self, seconds: float, *arguments: str) -> bool:
-        end = time.monotonic() + seconds
-        return self.kill_when(lambda: time.monotonic() > end, "time", *arguments)
 
     @contextmanager
     def stopped_at(self, *names: str) -> Iterator[Callable[[], bool]]:

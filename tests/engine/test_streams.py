@@ -258,3 +258,10 @@ def test_a_changed_statement_catches_up_and_takes_the_place_of_the_old(session: 
     ended(new)
     assert (ids(), ids("new/*.parquet")) == ([1, 2], [2, 3])
     assert sorted(entry.name for entry in session.catalog.pipelines()) == ["p", f"p~{old.id}"]
+
+
+def test_one_file_is_watched(session: Session) -> None:
+    put("a.jsonl", 1)
+    put("b.jsonl", 2)
+    assert caught_up(session, COPY.format(more="").replace("*.jsonl", "b.jsonl")).rows == 1
+    assert ids() == [2]
