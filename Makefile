@@ -10,7 +10,7 @@ SETUP = pyproject.toml setup.py constraints.txt
 .NOTPARALLEL:
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka fuzz constraints clean machine packages
+.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka fuzz soak constraints clean machine packages
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ bench-files: $(VENV)/dev.stamp ## files, against PySpark and DuckDB
 
 bench-kafka: packages $(VENV)/dev.stamp ## Kafka, against PySpark and Flink; BENCH=--peers adds Bytewax
 	$(BIN)/python -m benchmarks.kafka $(BENCH)
+
+soak: packages $(VENV)/dev.stamp ## an hour of a stream at 20,000 rows a second: memory stays, no batch fails
+	$(BIN)/python -m tests.delivery.soaking
 
 fuzz: $(VENV)/dev.stamp ## 100,000 mutated statements and YAML files
 	PENSTOCK_FUZZ_EXAMPLES=100000 $(PYTEST) -k fuzz

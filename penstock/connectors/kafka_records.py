@@ -42,11 +42,10 @@ def hidden(source: Source) -> tuple[Column, ...]:
 def carried(
     frame: DataFrame, source: Source, request: ReadRequest, *, traced: bool = False
 ) -> tuple[DataFrame, list[str]]:
-    """The records with those hidden columns that are used, and their names; `traced`, with two more."""
+    """The records with those hidden columns that are asked for, and their names; `traced`, with two more."""
     from pyspark.sql import functions as f
 
-    used = request.used or frozenset()
-    made = {c.name: f.col(c.name[1:]) for c in hidden(source) if c.name in used}
+    made = {c.name: f.col(c.name[1:]) for c in hidden(source) if c.name in request.hidden}
     if "_key" in made:
         made["_key"] = _key_of(source)
     if traced:

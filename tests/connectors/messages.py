@@ -47,6 +47,8 @@ def sink(kafka: Kafka, topic: str | None, **more: Any) -> Sink:
 
 
 def request(*used: str, **more: Any) -> ReadRequest:
+    """For the columns that are `used`, or for all; a hidden one is named with its underscore."""
+    more.setdefault("hidden", frozenset(name for name in used if name.startswith("_")))
     return ReadRequest(format=READING, used=frozenset(used) if used else None, **more)
 
 

@@ -16,6 +16,7 @@ from penstock.connectors.datagen import COLUMNS as DATAGEN_COLUMNS
 from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
 from penstock.connectors.files import Files
+from penstock.connectors.kafka import Kafka
 from penstock.connectors.memory import Memory
 from penstock.formats import registry as formats
 
@@ -33,6 +34,7 @@ from .spooled import (
     SpooledSubject,
     StartsAnew,
 )
+from .topics import KafkaSubject
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,18 +190,27 @@ SUBJECTS: dict[str, Any] = {
     "memory": MemorySubject,
     "listed": ListedSubject,
     "spooled": SpooledSubject,
+    "kafka": lambda folder: KafkaSubject(typed),
 }
-CONNECTORS = {"files": Files, "datagen": Datagen, "memory": Memory, "listed": Listed, "spooled": Spooled}
+CONNECTORS = {
+    "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
+    "spooled": Spooled,
+}  # fmt: skip
 CASES = [
-    pytest.param(make, check, id=f"{name}-{check.__name__}")
+    pytest.param(make, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.server] * (name == "kafka"))
     for name, make in SUBJECTS.items()
     for check in checks_for(CONNECTORS[name.split("-")[0]]())
 ]
 
 
 @pytest.mark.parametrize(("make", "check"), CASES)
-def test_conforms(spark: SparkSession, tmp_path: Path, make: Any, check: Check) -> None:
-    check(spark, make(tmp_path))
+def test_conforms(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, make: Any, check: Check
+) -> None:
+    subject = make(tmp_path)
+    if isinstance(subject, KafkaSubject):
+        subject.kafka = request.getfixturevalue("kafka")
+    check(spark, subject)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

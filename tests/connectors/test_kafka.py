@@ -80,6 +80,12 @@ def test_reads_all_parts_of_a_message(spark: SparkSession, kafka: Kafka) -> None
     ]
 
 
+def test_reads_parts_of_a_message_beside_all_columns(spark: SparkSession, kafka: Kafka) -> None:
+    topic = filled(kafka, ROWS[:1])
+    frame = connector.read(spark, source(kafka, topic), request(hidden=frozenset({"_offset"})))
+    assert rows_of(frame) == [{**ROWS[0], "_offset": 0}]
+
+
 @pytest.mark.parametrize(
     ("format", "key", "expected"),
     [

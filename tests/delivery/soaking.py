@@ -66,7 +66,8 @@ def soak(folder: Path, minutes: float, rate: int) -> Soaked:
             assert process.wait(300) == 0, moving.log()
         lines = (folder / "log").read_text(encoding="utf-8").splitlines()
         reports = [json.loads(line) for line in lines if line.startswith('{"progress"')]
-        assert not [r for r in reports if r["progress"]["restarts"] or r["progress"]["retries"]]
+        total = reports[-1]["progress"]["total"]
+        assert (total["restarts"], total["retries"], total["rejected"]) == (0, 0, 0), total
         warm = sizes[len(sizes) // 4 :]
         third = max(1, len(warm) // 3)
         return Soaked(
