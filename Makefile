@@ -10,7 +10,7 @@ SETUP = pyproject.toml setup.py constraints.txt
 .NOTPARALLEL:
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka fuzz soak constraints clean machine packages
+.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka fuzz chaos soak constraints clean machine packages
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ bench-files: $(VENV)/dev.stamp ## files, against PySpark and DuckDB
 
 bench-kafka: packages $(VENV)/dev.stamp ## Kafka, against PySpark and Flink; BENCH=--peers adds Bytewax
 	$(BIN)/python -m benchmarks.kafka $(BENCH)
+
+chaos: packages $(VENV)/dev.stamp ## kill streams three times at each stage of a batch, and twenty times by chance
+	PENSTOCK_KILLS_AT_EACH_STAGE=3 PENSTOCK_KILLS_BY_CHANCE=20 $(PYTEST) -s tests/delivery/test_kills.py
 
 soak: packages $(VENV)/dev.stamp ## an hour of a stream at 20,000 rows a second: memory stays, no batch fails
 	$(BIN)/python -m tests.delivery.soaking

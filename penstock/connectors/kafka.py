@@ -23,8 +23,29 @@ from penstock.connectors.base import (
     Unknown,
     Uri,
 )
+from penstock.connectors.kafka_chunks import Target
+from penstock.connectors.kafka_client import Cluster
+from penstock.connectors.kafka_errors import explain, is_passing
+from penstock.connectors.kafka_offsets import as_json, partitions_of, range_of, recognised, sample
 from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka_records import (
+    PLACE,
+    POSITION_FIELDS,
+    carried,
+    hidden,
+    messages_of,
+    records_of,
+)
+from penstock.connectors.kafka_settings import (
+    c_producer_settings,
+    c_settings,
+    is_compressed,
+    java_producer_settings,
+    java_settings,
+    suits_spark,
+)
 from penstock.connectors.kafka_start import EARLIEST, Start
+from penstock.connectors.kafka_topics import known, ready
 from penstock.errors import DataError, PenstockError
 from penstock.options import Value
 from penstock.schema import from_avsc
@@ -32,8 +53,6 @@ from penstock.schema import from_avsc
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    from penstock.connectors.kafka_chunks import Target
 
 _SCHEMALESS = ("json", "msgpack")
 """Formats whose messages need not all have the same columns."""
@@ -78,8 +97,6 @@ class Kafka(Connector):
         return {key: value for key, value in given.items() if value is not None}
 
     def hidden(self, source: Any) -> tuple[Column, ...]:
-        from penstock.connectors.kafka_records import hidden
-
         return hidden(source)
 
     def is_unbounded(self, source: Any) -> bool:
@@ -89,17 +106,11 @@ class Kafka(Connector):
         return source.topic_pattern or ",".join(sorted(source.topic))
 
     def recognise(self, source: Any, known: Value) -> Value:
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import recognised
-
         return recognised(Cluster(source), source, known)
 
     def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
         if source.schema_file:
             return from_avsc(source.schema_file)
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import sample
-
         messages = sample(Cluster(source), source)
         if not messages:
             raise DataError(
@@ -110,15 +121,10 @@ class Kafka(Connector):
         return _format(request).sample(spark, messages, f"topic {self.identity(source)}")
 
     def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
-        from penstock.connectors.kafka_records import PLACE
-
         records = self._records(spark, source, request)
         return _format(request).unknown_in_messages(records, request.columns, PLACE)
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import partitions_of
-
         partitions = partitions_of(Cluster(source), source)
         start = source.begin or Start(limits.start)
         rows = min(filter(None, (limits.rows, source.max_rows_per_batch)), default=None)
@@ -131,9 +137,6 @@ class Kafka(Connector):
         return reader.options(**{key: str(value) for key, value in told.items() if value is not None}).load()
 
     def tasks(self, source: Any) -> int:
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import partitions_of
-
         return len(partitions_of(Cluster(source), source))
 
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
@@ -143,29 +146,20 @@ class Kafka(Connector):
         return self._rows(spark, source, request, traced=True)
 
     def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
-        from penstock.connectors.kafka_records import POSITION_FIELDS
-
         records = self._records(spark, source, request, again=True)
         columns = self._columns(spark, source, request)
         return _format(request).decode_rejects(records, columns, request, carried=POSITION_FIELDS)
 
     def as_records(self, letters: DataFrame) -> DataFrame | None:
-        from penstock.connectors.kafka_records import records_of
-
         return records_of(letters)
 
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import range_of
-
         first, last = range_of(Cluster(source), source)
         return {"messages": sum(last.values()) - sum(first.values()), "topic partitions": len(last)}
 
     def _rows(
         self, spark: SparkSession, source: Any, request: ReadRequest, *, traced: bool = False
     ) -> DataFrame:
-        from penstock.connectors.kafka_records import PLACE, carried
-
         found = self._records(spark, source, request, again=traced)
         records, names = carried(found, source, request, traced=traced)
         columns = self._columns(spark, source, request)
@@ -177,9 +171,6 @@ class Kafka(Connector):
         """The records of a batch; or those that are there now, the same ones `again`."""
         if request.records is not None:
             return request.records
-        from penstock.connectors.kafka_client import Cluster
-        from penstock.connectors.kafka_offsets import as_json, range_of
-
         key = f"{source.bootstrap_servers}/{self.identity(source)}/{source.begin}"
         if not again or key not in _ranges:
             first, last = range_of(Cluster(source), source)
@@ -192,8 +183,6 @@ class Kafka(Connector):
         return request.columns or self.discover(spark, source, request)
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
-        from penstock.connectors.kafka_topics import ready
-
         ready(sink)
 
     def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
@@ -203,22 +192,15 @@ class Kafka(Connector):
         return bool(sink.delivery_guarantee == "exactly_once")
 
     def is_passing(self, failure: Exception) -> bool:
-        from penstock.connectors.kafka_errors import is_passing
-
         return is_passing(failure)
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        from penstock.connectors.kafka_errors import explain
-
         return explain(failure, options)
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
-        from penstock.connectors.kafka_client import suits_spark
-        from penstock.connectors.kafka_records import messages
-        from penstock.connectors.kafka_topics import known
-
-        target = known(sink)
-        rows = messages(frame, sink, _format(batch), tell_rows=sink.on_error != "fail")
+        rows = messages_of(frame, sink, _format(batch), tell_rows=sink.on_error != "fail")
+        elsewhere = "_topic" in rows.columns and not self.needs_parts(sink)
+        target = Target(None) if elsewhere else known(sink)
         by_spark = "_timestamp" not in rows.columns and suits_spark(sink, target)
         try:
             return _write_natively(rows, sink, target) if by_spark else _write(rows, sink, target, batch)
@@ -229,10 +211,7 @@ class Kafka(Connector):
             raise told from failure
 
     def stream_into(self, frame: DataFrame, sink: Any, batch: Batch) -> DataStreamWriter:
-        from penstock.connectors.kafka_records import messages
-        from penstock.connectors.kafka_topics import known
-
-        rows = messages(frame, sink, _format(batch))
+        rows = messages_of(frame, sink, _format(batch))
         if "_timestamp" in rows.columns:
             raise DataError("no-timestamps", "messages that pass in real time have no time of their own")
         renamed = rows.withColumnsRenamed(_spark_names(rows))
@@ -242,7 +221,6 @@ class Kafka(Connector):
 def _write(rows: DataFrame, sink: Sink, target: Target, batch: Batch) -> Sequence[Refused]:
     """By our own producers, one for each partition of the frame."""
     from penstock.connectors import adapter
-    from penstock.connectors.kafka_client import c_producer_settings, c_settings, is_compressed
     from penstock.connectors.kafka_writer import MessageWriter
 
     writer = MessageWriter(
@@ -271,8 +249,6 @@ def _write_natively(rows: DataFrame, sink: Sink, target: Target) -> Sequence[Ref
 
 def _writing(rows: DataFrame, sink: Sink, target: Target) -> dict[str, Any]:
     """What Spark's sink is told."""
-    from penstock.connectors.kafka_client import java_producer_settings, java_settings
-
     where = {"topic": sink.topic} if sink.topic and "_topic" not in rows.columns else {}
     told = java_producer_settings(sink.producer, target.largest)
     return {**where, **_prefixed(java_settings(sink, told))}
@@ -289,8 +265,6 @@ def _format(request: ReadRequest | Batch) -> Format:
 
 def _reading(source: Source) -> dict[str, Any]:
     """What Spark's source is told."""
-    from penstock.connectors.kafka_client import java_settings
-
     pattern = source.topic_pattern
     which = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(source.topic)}
     consumer = {"isolation.level": "read_committed"} | source.consumer
@@ -300,8 +274,6 @@ def _reading(source: Source) -> dict[str, Any]:
 
 
 def _starting(start: Start, partitions: list[tuple[str, int]]) -> dict[str, str]:
-    from penstock.connectors.kafka_offsets import as_json
-
     if start.kind == "time":
         return {"startingTimestamp": str(start.time), "startingOffsetsByTimestampStrategy": "latest"}
     if start.kind in ("earliest", "latest"):

@@ -32,8 +32,8 @@ class Target:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self.topic is None or "_topic" in batch.schema.names:
-            return {}
+        if "_topic" in batch.schema.names:
+            return dict.fromkeys(_where(pc.is_null(batch.column("_topic"))), "a message without a topic")
         found: dict[int, str] = {}
         keys = batch.column("_key") if "_key" in batch.schema.names else pa.nulls(len(batch), pa.binary())
         if self.largest is not None:

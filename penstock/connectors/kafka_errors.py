@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import DataError, PenstockError, RunError, SetupError
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka_options import Connection
+    from penstock.connectors.kafka_connection import Connection
 
 _MARKER = "PENSTOCK-KAFKA "
 _LOSS = "reset the pipeline to go on from what is left; what is gone cannot be read again"
@@ -205,9 +205,11 @@ def _denied(options: Connection, reason: str, payload: str | None = None) -> Set
 
 def _refused(options: Connection, reason: str, payload: str | None = None) -> DataError:
     row = f": {payload}" if payload else ""
+    topic = getattr(options, "topic", None)
+    where = f"topic '{topic}'" if topic else "Kafka"
     return DataError(
         "row-refused",
-        f"topic '{getattr(options, 'topic', None)}' refuses a row, {reason}{row}",
+        f"{where} refuses a row, {reason}{row}",
         hint="on_error = 'skip' drops such rows and counts them, 'dead_letter' keeps them aside",
     )
 

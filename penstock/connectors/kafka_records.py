@@ -76,7 +76,7 @@ def _key_of(source: Source) -> Expression:
     return f.when(f.length(key) == bits // 8, whole).cast(_KEYS[source.key_format])
 
 
-def messages(frame: DataFrame, sink: Sink, form: Format, *, tell_rows: bool = False) -> DataFrame:
+def messages_of(frame: DataFrame, sink: Sink, form: Format, *, tell_rows: bool = False) -> DataFrame:
     """A message for each row: `value`, and of `_key`, `_headers`, `_timestamp`, `_partition`, `_topic` those
     that it has; `_row` is the row as JSON, where `tell_rows` asks for it and the message is another."""
     from pyspark.sql import functions as f
@@ -116,6 +116,8 @@ def _part(name: str, frame: DataFrame, sink: Sink, there: dict[str, str]) -> Exp
             )
     types = {"_timestamp": "timestamp", "_partition": "int"}
     if column is None:
+        if name == "_topic" and sink.topic is None:
+            raise DataError("no-topic", "the sink names no topic, and the rows have no column `_topic`")
         return None
     return f.coalesce(column, f.lit(sink.topic)) if name == "_topic" else column.cast(types[name])
 

@@ -30,13 +30,17 @@ class Columns:
         self._added: dict[Place, frozenset[str]] = {}
         self._strange: dict[Place, tuple[Column, ...]] = {}
 
-    def open(self, kept: dict[str, Any]) -> None:
-        """Takes what the state of the pipeline tells."""
+    def open(self, kept: dict[str, Any], found: Mapping[Place, tuple[Column, ...]]) -> None:
+        """Takes what the state of the pipeline tells of streams, and what was `found` of other sources.
+
+        What a statement declares comes first: it may have changed.
+        """
         self._kept = kept
-        added = kept.get("added") or [[] for _ in self._scans]
-        for at, columns, names in zip(self._scans, kept["columns"], added, strict=True):
-            self._columns[at] = tuple(Column(*column) for column in columns)
-            self._added[at] = frozenset(names)
+        for at, scan in self._scans.items():
+            known = kept["columns"].get(scan.identity, ()) if scan.unbounded else ()
+            added = kept.get("added", {}).get(scan.identity, ()) if scan.unbounded else ()
+            self._columns[at] = scan.columns or tuple(Column(*c) for c in known) or found.get(at, ())
+            self._added[at] = frozenset(added)
 
     def request(self, scan: Scan, records: DataFrame | None = None) -> ReadRequest:
         """What is asked of a source."""
@@ -88,14 +92,17 @@ class Columns:
         told = ", ".join(f"{u.column.name} {u.column.type} (first in {u.place})" for u in found)
         self._tell(f"new columns of {scan.label}: {told}")
 
+    def _streams(self) -> list[Scan]:
+        return [scan for scan in self._scans.values() if scan.unbounded]
+
     def _keep(self, scan: Scan, new: tuple[Column, ...]) -> None:
         """Adds columns; kept before the batch is delivered, so that it is the same when it runs again."""
         self._columns[scan.at] += new
         self._added[scan.at] |= _names(new)
         self._kept = {
             **self._kept,
-            "columns": [as_kept(self._columns[at]) for at in self._scans],
-            "added": [sorted(self._added[at]) for at in self._scans],
+            "columns": {s.identity: as_kept(self._columns[s.at]) for s in self._streams()},
+            "added": {s.identity: sorted(self._added[s.at]) for s in self._streams()},
         }
         self._state.keep(self._kept)
 

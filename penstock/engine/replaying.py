@@ -19,7 +19,7 @@ from penstock.catalog import Catalog, PipelineEntry
 from penstock.engine import analysis, failures
 from penstock.engine.build import Built, build
 from penstock.engine.delivery import Delivered, Run, check_targets, deliver
-from penstock.engine.evolution import Columns, as_kept
+from penstock.engine.evolution import Columns
 from penstock.engine.leases import Lease
 from penstock.engine.letterbox import File, Letterbox, Stage
 from penstock.engine.replayed import ReplayedSource, check_keys, rows_of_json
@@ -183,16 +183,17 @@ class Replay:
     def _find_columns(self) -> Columns:
         """The columns that a stream keeps; those of a bounded source are looked for again."""
         scans = {scan.at: scan for scan in self._plan.root.scans()}
-        kept = self._state.kept() or {"columns": [as_kept(self._discovered(scan)) for scan in scans.values()]}
-        if len(kept["columns"]) != len(scans):
+        kept = self._state.kept() or {"sources": [], "columns": {}}
+        streams = [scan.identity for scan in scans.values() if scan.unbounded]
+        if kept["sources"] != streams:
             raise StatementError(
                 "changed-sources",
-                f"pipeline '{self._entry.name}' read {len(kept['columns'])} sources, not {len(scans)}",
+                f"pipeline '{self._entry.name}' read {', '.join(kept['sources'])}, not {', '.join(streams)}",
                 at=self._plan.statement.at,
                 hint="replay its letters with the statement that it runs, but for the query itself",
             )
         columns = Columns(self._state, scans)
-        columns.open(kept)
+        columns.open(kept, {at: self._discovered(scan) for at, scan in scans.items() if not scan.unbounded})
         return columns
 
     def _discovered(self, scan: Scan) -> tuple[Column, ...]:

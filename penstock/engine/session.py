@@ -30,6 +30,9 @@ MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Invariant 8: Spark shows the options of its sources and sinks in plans and on its page.
+    "spark.sql.redaction.string.regex": r'password=(?:"(?:[^"\\]|\\.)*"|[^\s,}\])]*)'
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*",
 }
 """What statements mean must not depend on where they run: set in every session, also in others' own."""
 

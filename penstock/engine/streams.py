@@ -209,10 +209,10 @@ class Stream:
         kept = self._state.kept()
         if kept is None:
             now = datetime.now(timezone.utc).isoformat()
-            kept = {"since": now, "sources": self._identities(), "columns": self._discovered()}
+            columns = {scan.identity: as_kept(self._discovered(scan)) for scan in self._unbounded()}
             if self._stopping.is_set():
                 return
-            self._state.keep(kept)
+            kept = {"since": now, "sources": self._identities(), "columns": columns}
         elif kept["sources"] != self._identities():
             raise StatementError(
                 "changed-sources",
@@ -221,31 +221,39 @@ class Stream:
                 at=self._plan.statement.at,
                 hint="give it another --name, or begin anew with --reset",
             )
+        kept["recognised"] = self._recognised(kept.get("recognised", {}))
+        self._state.keep(kept)
         self._since = datetime.fromisoformat(kept["since"])
-        self._columns.open(kept)
+        others = {at: self._discovered(scan) for at, scan in self._scans.items() if not scan.unbounded}
+        self._columns.open(kept, others)
 
     def _identities(self) -> list[str]:
-        return [f"{s.connector.name} {s.connector.identity(s.options)}" for s in self._unbounded()]
+        return [scan.identity for scan in self._unbounded()]
+
+    def _recognised(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """What tells each source from another of its name; raises when one is not what it was."""
+        found = {}
+        for scan in self._unbounded():
+            with failures.in_scan(scan):
+                found[scan.identity] = scan.connector.recognise(scan.options, known.get(scan.identity))
+        return found
 
     def _unbounded(self) -> list[Scan]:
         return [scan for scan in self._scans.values() if scan.unbounded]
 
-    def _discovered(self) -> list[list[tuple[str, str, bool]]]:
-        """The columns of every source; waits for the first record of one that has none."""
-        found = []
-        for scan in self._scans.values():
-            columns: tuple[Column, ...] = ()
-            while not self._stopping.is_set():
-                try:
-                    with failures.in_scan(scan):
-                        columns = scan.connector.discover(self._spark, scan.options, scan.request)
-                    break
-                except DataError as failure:
-                    if failure.code != "empty-source" or not scan.unbounded:
-                        raise
-                    self._wait_for(scan)
-            found.append(as_kept(columns))
-        return found
+    def _discovered(self, scan: Scan) -> tuple[Column, ...]:
+        """The columns of a source; waits for the first record of a stream that has none."""
+        if scan.columns:
+            return scan.columns
+        while not self._stopping.is_set():
+            try:
+                with failures.in_scan(scan):
+                    return scan.connector.discover(self._spark, scan.options, scan.request)
+            except DataError as failure:  # noqa: PERF203
+                if failure.code != "empty-source" or not scan.unbounded:
+                    raise
+                self._wait_for(scan)
+        return ()
 
     def _wait_for(self, scan: Scan) -> None:
         if self._bounded:

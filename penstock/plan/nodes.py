@@ -45,6 +45,11 @@ class Scan:
         return self.connector.is_unbounded(self.options)
 
     @property
+    def identity(self) -> str:
+        """What a position in an unbounded source belongs to."""
+        return f"{self.connector.name} {self.connector.identity(self.options)}"
+
+    @property
     def request(self) -> ReadRequest:
         return ReadRequest(
             columns=self.columns,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.connectors.base import PAYLOAD, POSITION, Column, Limits
-from penstock.connectors.kafka_options import Source
+from penstock.connectors.kafka_options import Sink, Source
 from penstock.errors import DataError, PenstockError, SetupError
 from tests.servers.kafka import PASSWORD, USER, Kafka
 
-from .messages import connector, filled, new_topic, request, rows_of, source
+from .messages import batch, connector, filled, new_topic, request, rows_of, source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -275,6 +275,24 @@ def test_comes_in_by_every_way(spark: SparkSession, kafka: Kafka, protocol: str)
     topic = filled(kafka, ROWS)
     frame = connector.read(spark, secured(kafka, topic, protocol), request())
     assert frame.count() == len(ROWS)
+
+
+def test_a_password_stands_in_no_plan(spark: SparkSession, kafka: Kafka) -> None:
+    topic = filled(kafka, ROWS)
+    options = secured(kafka, topic, "SASL_PLAINTEXT")
+    frame = connector.read(spark, options, request(columns=COLUMNS))
+    target = Sink.model_validate(
+        options.model_dump(exclude={"consumer", "start"}, exclude_unset=True) | {"topic": topic}
+    )
+    connector.write(frame, target, batch())
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    shown = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [shown.apply(n).physicalPlanDescription() for n in range(shown.size())]
+    for one in (frame, connector.stream(spark, options, Limits())):
+        jvm: Any = spark._jvm
+        plans.append(jvm.PythonSQLUtils.explainString(one._jdf.queryExecution(), "extended"))
+    assert any("PlainLoginModule" in plan for plan in plans)
+    assert not any(PASSWORD in plan for plan in plans)
 
 
 def secured(kafka: Kafka, topic: str, protocol: str, **more: Any) -> Source:

@@ -10,8 +10,9 @@ import pytest
 
 from penstock.config import load_endpoint
 from penstock.connectors.kafka import Kafka
-from penstock.connectors.kafka_client import c_producer_settings, c_settings, java_settings
-from penstock.connectors.kafka_options import Connection, Sink, Source
+from penstock.connectors.kafka_connection import Connection
+from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka_settings import c_producer_settings, c_settings, java_settings
 from penstock.connectors.kafka_start import Start
 from penstock.errors import OptionError, SetupError
 from penstock.options import Setting, bind

@@ -121,6 +121,19 @@ def test_rows_may_name_their_topic(spark: SparkSession, kafka: Kafka, way: Any) 
     assert (ids(kafka, first), ids(kafka, second)) == ([1], [2])
     connector.write(frame.limit(1), sink(kafka, None, **way), batch())
     assert ids(kafka, first) == [1, 1]
+    with pytest.raises(DataError) as caught:
+        connector.write(rows(spark), sink(kafka, None, **way), batch())
+    assert caught.value.code == "no-topic"
+
+
+def test_a_row_without_a_topic_is_refused(spark: SparkSession, kafka: Kafka) -> None:
+    topic = new_topic(kafka)
+    frame = spark.sql(f"SELECT 1 AS id, '{topic}' AS _topic UNION ALL SELECT 2, NULL")
+    (refused,) = connector.write(frame, sink(kafka, None, on_error="skip"), batch())
+    assert json.loads(refused.payload) == {"id": 2, "_topic": None}
+    assert ids(kafka, topic) == [1]
+    with pytest.raises(DataError, match="without a topic"):
+        connector.write(frame, sink(kafka, None), batch())
 
 
 @pytest.mark.parametrize("way", [{}, ONCE])

@@ -76,6 +76,8 @@ def settings(**values: Any) -> list[Setting]:
         ("terminal:", "terminal"),
         ("terminal://", "terminal"),
         ("memory://t", "memory"),
+        ("kafka://a:9092,b:9092/orders", "kafka"),
+        ("redpanda://a/orders?start=latest", "kafka"),
     ],
 )
 def test_built_in_connectors_claim_their_uris(text: str, name: str) -> None:

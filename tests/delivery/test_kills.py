@@ -25,8 +25,9 @@ from tests.servers.kafka import Kafka
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 ROWS = 200_000
-AT_EACH_STAGE = 3
-BY_CHANCE = 20
+AT_EACH_STAGE = int(os.environ.get("PENSTOCK_KILLS_AT_EACH_STAGE", "1"))
+BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "5"))
+"""`make chaos` has more of both."""
 ONCE = "WITH (delivery_guarantee = 'exactly_once', key = 'id', rate_limit = {rate})"
 FILES = "WITH (rate_limit = {rate})"
 STATEMENTS = f"""

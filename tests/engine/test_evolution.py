@@ -135,7 +135,8 @@ def forget_last_commit(session: Session, ran: Ran) -> None:
 
 def kept(session: Session, ran: Ran) -> list[str]:
     stream = json.loads((session.state / "pipelines" / ran.id / "stream.json").read_text())
-    return [name for name, *_ in stream["columns"][0]]
+    (columns,) = stream["columns"].values()
+    return [name for name, *_ in columns]
 
 
 def test_evolve_adds_the_columns_and_keeps_them(session: Session, feed: Feed) -> None:

@@ -265,3 +265,19 @@ def test_one_file_is_watched(session: Session) -> None:
     put("b.jsonl", 2)
     assert caught_up(session, COPY.format(more="").replace("*.jsonl", "b.jsonl")).rows == 1
     assert ids() == [2]
+
+
+def test_a_table_can_be_joined_later(session: Session) -> None:
+    put("a.jsonl", 1)
+    caught_up(session, COPY.format(more=""))
+    Path("table.csv").write_text("id,city\n2,Ulm\n")
+    put("b.jsonl", 2)
+    joined = (
+        "SELECT s.id, t.city AS name FROM 'in/*.jsonl' WITH (watch = true) s"
+        " LEFT JOIN 'table.csv' t ON s.id = t.id INTO 'out/*.parquet'"
+    )
+    caught_up(session, joined)
+    assert duckdb.sql("SELECT id, name FROM 'out/*.parquet' ORDER BY id").fetchall() == [
+        (1, "n1"),
+        (2, "Ulm"),
+    ]

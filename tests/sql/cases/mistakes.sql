@@ -13,8 +13,12 @@ SELECT * FROM 'fyle:///data/x.csv';
 -- error: no-connector at 1:15
 -- says: did you mean 'file'?
 
-SELECT * FROM 'kafka://localhost:9092/orders';
+SELECT * FROM 'pulsar://localhost:6650/orders';
 -- error: no-connector at 1:15
+
+SELECT * FROM 'kafka://localhost:1/orders';
+-- error: broker-unreachable at 1:15
+-- says: localhost:1
 
 SELECT * FROM orders;
 -- error: unknown-name at 1:15
