@@ -46,7 +46,7 @@ class Soaked:
 
 
 def soak(folder: Path, minutes: float, rate: int) -> Soaked:
-    """Runs a stream at `rate` rows a second; the first quarter is its warm-up."""
+    """Runs a stream at `rate` rows a second; the first half is its warm-up."""
     (folder / "kafka").mkdir()
     with Kafka(folder / "kafka", heap="512m") as kafka:
         for topic in ("soak", "soaked"):
@@ -68,7 +68,7 @@ def soak(folder: Path, minutes: float, rate: int) -> Soaked:
         reports = [json.loads(line) for line in lines if line.startswith('{"progress"')]
         total = reports[-1]["progress"]["total"]
         assert (total["restarts"], total["retries"], total["rejected"]) == (0, 0, 0), total
-        warm = sizes[len(sizes) // 4 :]
+        warm = sizes[len(sizes) // 2 :]
         third = max(1, len(warm) // 3)
         return Soaked(
             producing.sent, _delivered(folder), len(reports), median(warm[:third]), median(warm[-third:])
