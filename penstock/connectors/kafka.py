@@ -46,6 +46,7 @@ from penstock.connectors.kafka_settings import (
 )
 from penstock.connectors.kafka_start import EARLIEST, Start
 from penstock.connectors.kafka_topics import known, ready
+from penstock.connectors.session_settings import changed
 from penstock.errors import DataError, PenstockError
 from penstock.options import Value
 from penstock.schema import from_avsc
@@ -237,13 +238,10 @@ def _write(rows: DataFrame, sink: Sink, target: Target, batch: Batch) -> Sequenc
 def _write_natively(rows: DataFrame, sink: Sink, target: Target) -> Sequence[Refused]:
     renamed = rows.withColumnsRenamed(_spark_names(rows))
     # Spark's older way to write is its default for Kafka; it tells nothing of what passed.
-    settings, key = rows.sparkSession.conf, "spark.sql.sources.useV1SourceList"
-    before = str(settings.get(key))
-    settings.set(key, ",".join(name for name in before.split(",") if name != "kafka"))
-    try:
+    spark, key = rows.sparkSession, "spark.sql.sources.useV1SourceList"
+    others = [name for name in str(spark.conf.get(key)).split(",") if name != "kafka"]
+    with changed(spark, {key: ",".join(others)}):
         renamed.write.format("kafka").mode("append").options(**_writing(rows, sink, target)).save()
-    finally:
-        settings.set(key, before)
     return ()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Batch, Format
+from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import Storage, join
 from penstock.connectors.templates import NO_VALUE, Target, uncompressed
 from penstock.errors import DataError, OptionError, SetupError, did_you_mean
@@ -137,7 +138,8 @@ def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
         time = f.col(quoted(_column(frame, delivery.timestamp_column))).cast("timestamp")
         frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
         keys.insert(0, _PATH_COLUMN)
-    with _rows_per_file(frame.sparkSession, delivery.rows_per_file):
+    rows = delivery.rows_per_file
+    with changed(frame.sparkSession, {"spark.sql.files.maxRecordsPerFile": str(rows)} if rows else {}):
         delivery.format.write(frame.coalesce(1) if target.single else frame, aside, tuple(keys))
 
 
@@ -147,17 +149,6 @@ def _column(frame: DataFrame, name: str) -> str:
         hint = did_you_mean(name, frame.columns)
         raise OptionError("unknown-column", f"the rows have no column '{name}'", hint=hint)
     return fits[0]
-
-
-@contextmanager
-def _rows_per_file(spark: SparkSession, rows: int | None) -> Iterator[None]:
-    key = "spark.sql.files.maxRecordsPerFile"
-    before = spark.conf.get(key)
-    spark.conf.set(key, str(rows or before or 0))
-    try:
-        yield
-    finally:
-        spark.conf.set(key, before or "0")
 
 
 def _destinations(storage: Storage, delivery: Delivery, aside: str, now: str) -> Iterator[tuple[str, str]]:

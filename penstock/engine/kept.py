@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.session_settings import changed
 from penstock.engine.state import write_whole
 
 if TYPE_CHECKING:
@@ -43,18 +44,11 @@ def save(frame: DataFrame, folder: Path) -> None:
 
 
 def seal(folder: Path, about: dict[str, Any]) -> None:
-    files = sorted(file.name for file in (folder / _ROWS).glob("part-*.parquet"))
-    write_whole(folder / _MANIFEST, json.dumps({**about, "files": files}))
+    write_whole(folder / _MANIFEST, json.dumps(about))
 
 
 @contextmanager
 def opened(spark: SparkSession, folder: Path) -> Iterator[DataFrame]:
     """The rows of a sealed batch: partition for partition, and in each row for row, as they were written."""
-    before = {key: spark.conf.get(key) for key in _ONE_EACH}
-    for key, value in _ONE_EACH.items():
-        spark.conf.set(key, value)
-    try:
+    with changed(spark, _ONE_EACH):
         yield spark.read.parquet(f"file://{folder / _ROWS}")
-    finally:
-        for key, old in before.items():
-            spark.conf.set(key, str(old))

@@ -162,10 +162,15 @@ class Lease:
         catalog.close()
 
 
+def held_now(catalog: Catalog, pipeline: PipelineEntry) -> LeaseEntry | None:
+    """The lease of the process that runs a pipeline; None while none does."""
+    lease = catalog.lease(pipeline.id)
+    return lease if lease is not None and not is_over(lease) else None
+
+
 def refuse_if_held(catalog: Catalog, pipeline: PipelineEntry) -> None:
     """Raises while a process runs a pipeline."""
-    lease = catalog.lease(pipeline.id)
-    if lease is not None and not is_over(lease):
+    if lease := held_now(catalog, pipeline):
         raise _held(pipeline, lease)
 
 

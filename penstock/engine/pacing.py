@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.connectors.session_settings import changed
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _STEPS = 10
 """How often in a second rows are handed on."""
-_BUFFER, _SMALL = "spark.sql.execution.pandas.udf.buffer.size", "1024"
+_SMALL_BUFFER = {"spark.sql.execution.pandas.udf.buffer.size": "1024"}
 """What a worker's rows are collected in; in Spark's own, rows of seconds would go on in one burst."""
 
 
@@ -25,7 +26,7 @@ def paced(frame: DataFrame, rows_a_second: float | None) -> Iterator[DataFrame]:
     if rows_a_second is None:
         yield frame
         return
-    limit, settings = rows_a_second, frame.sparkSession.conf
+    limit = rows_a_second
 
     def hold_back(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _held_back(batches, limit)
@@ -34,12 +35,8 @@ def paced(frame: DataFrame, rows_a_second: float | None) -> Iterator[DataFrame]:
 
     # The row travels as one struct, since mapInArrow does not take names with dots.
     rows = frame.coalesce(1).select(f.struct(*(quoted(c) for c in frame.columns)).alias("row"))
-    before = settings.get(_BUFFER)
-    settings.set(_BUFFER, _SMALL)
-    try:
+    with changed(frame.sparkSession, _SMALL_BUFFER):
         yield rows.mapInArrow(hold_back, rows.schema).select("row.*")
-    finally:
-        settings.set(_BUFFER, str(before))
 
 
 def _held_back(batches: Iterable[pa.RecordBatch], limit: float) -> Iterator[pa.RecordBatch]:

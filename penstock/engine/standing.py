@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog import Catalog, PipelineEntry
-from penstock.engine.leases import Holder, is_over
+from penstock.engine.leases import Holder, held_now, is_over
 from penstock.engine.state import State
 from penstock.errors import InputError, RunError, did_you_mean
 
@@ -73,8 +73,7 @@ def _holder(text: str) -> dict[str, Any]:
 def is_running(catalog: Catalog, name: str) -> bool:
     """Whether a process runs the pipeline of this name."""
     entry = catalog.pipeline(name)
-    lease = catalog.lease(entry.id) if entry is not None else None
-    return lease is not None and not is_over(lease)
+    return entry is not None and held_now(catalog, entry) is not None
 
 
 class Asked:

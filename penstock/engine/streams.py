@@ -148,12 +148,6 @@ class Stream:
             raise self.failure
         return True
 
-    @property
-    def query(self) -> StreamingQuery | None:
-        return self._query
-
-    _query: StreamingQuery | None = None
-
     def _run(self) -> None:
         catalog = Catalog(self._catalog)
         try:
@@ -270,7 +264,7 @@ class Stream:
         if self._stopping.is_set():
             return
         self._cause = None
-        query = self._query = self._begin()
+        query = self._begin()
         self.progress.state = "running"
         self._started.set()
         while not query.awaitTermination(_EVERY):  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ from penstock.formats.rows import Record, Shape
 from penstock.formats.unknown import FIELDS, unknown
 from penstock.formats.whole_files import bad_file
 from penstock.options import Options
-from penstock.schema import Column, Unknown, quoted
+from penstock.schema import METADATA_TYPES, Column, Unknown, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,13 +195,8 @@ def _columns(rows: Sequence[dict[Any, Any]], source: str) -> tuple[Column, ...]:
     return columns_of(schema)
 
 
-_FIELDS = {
-    "filename": "STRING", "path": "STRING", "size": "BIGINT", "modified": "TIMESTAMP", "row_number": "BIGINT",
-}  # fmt: skip
-
-
 def _hidden(request: Any, mode: str) -> list[str]:
-    fields = ", ".join(f"{name}: {_FIELDS[name]}" for name in sorted(request.metadata))
+    fields = ", ".join(f"{name}: {METADATA_TYPES[name]}" for name in sorted(request.metadata))
     return [f"{METADATA} STRUCT<{fields}>" if fields else "", f"{REJECTED} BOOLEAN" if mode == "mark" else ""]
 
 
