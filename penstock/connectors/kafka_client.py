@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.connectors.kafka_connection import Connection
 from penstock.connectors.kafka_errors import refusal, unreachable
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0
 """Seconds until a broker that does not answer is called unreachable."""
+UNSETTLED = (
+    "FENCED_LEADER_EPOCH",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_LEADER_EPOCH",
+)
+"""What brokers answer for a moment while partitions change their leaders, as after a restart."""
+
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
 
 
 class Cluster:
@@ -58,6 +70,20 @@ class Cluster:
             if told is not None:
                 raise told
         raise unreachable(self.options, self._errors)
+
+    def answers(self, ask: Callable[[], Mapping[Asked, Future[Told]]]) -> dict[Asked, Told]:
+        """What the brokers say to a question; it is asked again until they agree who leads."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return {asked: told.result() for asked, told in ask().items()}
+            except KafkaException as failure:
+                error: Any = failure.args[0]
+                if error.name() not in UNSETTLED or time.monotonic() > deadline:
+                    raise self.explained(error) from None
+            time.sleep(0.1)
 
     def explained(self, error: Any) -> PenstockError:
         """Our error for one of librdkafka's that says nothing of what was asked."""

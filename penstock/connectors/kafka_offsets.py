@@ -45,14 +45,11 @@ def _missing(what: str, name: str, cluster: Cluster, there: Mapping[str, Any]) -
 
 def recognised(cluster: Cluster, source: Source, known: Value) -> Value:
     """The id of each topic; raises when one is not what it was."""
-    from confluent_kafka import KafkaException, TopicCollection
+    from confluent_kafka import TopicCollection
 
-    names = sorted({topic for topic, _ in partitions_of(cluster, source)})
-    answers = cluster.admin.describe_topics(TopicCollection(names), request_timeout=PATIENCE)
-    try:
-        ids = {name: str(answer.result().topic_id) for name, answer in answers.items()}
-    except KafkaException as failure:
-        raise cluster.explained(failure.args[0]) from None
+    names = TopicCollection(sorted({topic for topic, _ in partitions_of(cluster, source)}))
+    told = cluster.answers(lambda: cluster.admin.describe_topics(names, request_timeout=PATIENCE))
+    ids = {name: str(topic.topic_id) for name, topic in told.items()}
     for name, old in (known if isinstance(known, dict) else {}).items():
         if ids.get(name, old) != old:
             raise lost(f"topic '{name}' was deleted and made again since it was read last")
@@ -91,7 +88,7 @@ def listed(
     cluster: Cluster, partitions: Offsets, *, time: int | None = None, committed: bool = True
 ) -> Offsets:
     """The offsets that the brokers tell; -1 where no message is as late as `time`."""
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition, admin
+    from confluent_kafka import IsolationLevel, TopicPartition, admin
 
     spec: Any = vars(admin)["OffsetSpec"]  # untyped there
     specs = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
@@ -100,11 +97,10 @@ def listed(
         for place, kind in partitions.items()
     }
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    answers = cluster.admin.list_offsets(asked, isolation_level=level, request_timeout=PATIENCE)
-    try:
-        return {(place.topic, place.partition): told.result().offset for place, told in answers.items()}
-    except KafkaException as failure:
-        raise cluster.explained(failure.args[0]) from None
+    told = cluster.answers(
+        lambda: cluster.admin.list_offsets(asked, isolation_level=level, request_timeout=PATIENCE)
+    )
+    return {(place.topic, place.partition): found.offset for place, found in told.items()}
 
 
 def as_json(offsets: Offsets) -> str:

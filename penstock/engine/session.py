@@ -36,7 +36,13 @@ MEANING = {
 }
 """What statements mean must not depend on where they run: set in every session, also in others' own."""
 
-QUIET = {"spark.ui.showConsoleProgress": "false"}
+DEFAULTS = {
+    "spark.ui.showConsoleProgress": "false",
+    # What a Python worker gets at once. Spark's 10,000 rows take 30 to 60 MB more, and up to 9 % less time.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+}
+"""Only of a Spark that is ours."""
 
 _LONGEST_SOCKET_FOLDER = 60
 """A path of a socket has at most 103 bytes, and Spark's names have 42."""
@@ -293,7 +299,7 @@ def _build(master: str, settings: Mapping[str, str], app_name: str) -> SparkSess
 
     python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in {**MEANING, **QUIET, **settings}.items():
+    for key, value in {**MEANING, **DEFAULTS, **settings}.items():
         builder = builder.config(key, value)
     with environment(PYSPARK_PYTHON=python), _own_interrupt():
         session = builder.getOrCreate()

@@ -313,7 +313,12 @@ class Stream:
 
     def _check_query(self, records: DataFrame) -> None:
         """Builds the statement over a batch without records, to find what is wrong with it now."""
-        empty = self._spark.createDataFrame([], records.schema)
+        from pyspark.sql import functions as f
+
+        # Not by createDataFrame, which loads pandas.
+        empty = self._spark.range(0).select(
+            *(f.lit(None).cast(c.dataType).alias(c.name) for c in records.schema)
+        )
         built = build(self._spark, self._plan.root, lambda s: self._request(s, self._by_scan(empty)))
         analysis.check(built, frozenset(built.views[scan.at] for scan in self._unbounded()))
 

@@ -235,8 +235,15 @@ class Kafka(Process):
         """The offset after the last message of each partition; with read_committed, of what is decided."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, n): latest for n in self.partitions(topic)}
-        answers = self.admin.list_offsets(asked, isolation_level=IsolationLevel[isolation.upper()])
-        return {place.partition: future.result(WAIT).offset for place, future in answers.items()}
+        level, deadline = IsolationLevel[isolation.upper()], time.monotonic() + WAIT
+        while True:
+            answers = self.admin.list_offsets(asked, isolation_level=level)
+            try:
+                return {place.partition: told.result(WAIT).offset for place, told in answers.items()}
+            except KafkaException as failure:  # just started, it does not know its own epoch for a moment
+                if failure.args[0].name() != "UNKNOWN_LEADER_EPOCH" or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def rows(self, topic: str, isolation: str = "read_committed") -> list[Record]:
         """All that stands before the end offsets of now, by partition and offset."""
