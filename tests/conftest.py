@@ -20,7 +20,7 @@ os.environ.setdefault("PENSTOCK_CDS", "read")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for the whole run, with the jars that formats and connectors need."""
-    from penstock.connectors.kafka import Kafka
+    from penstock.connectors.kafka.connector import Kafka
     from penstock.engine.session import close_session, open_session
     from penstock.formats.avro import Avro
 

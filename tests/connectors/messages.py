@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from penstock.connectors.base import Batch, ReadRequest
-from penstock.connectors.kafka import Kafka as Connector
-from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka.connector import Kafka as Connector
+from penstock.connectors.kafka.options import Sink, Source
 from penstock.formats import registry as formats
 
 if TYPE_CHECKING:

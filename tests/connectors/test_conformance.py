@@ -16,7 +16,7 @@ from penstock.connectors.datagen import COLUMNS as DATAGEN_COLUMNS
 from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
 from penstock.connectors.files import Files
-from penstock.connectors.kafka import Kafka
+from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
 from penstock.formats import registry as formats
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.connectors.base import PAYLOAD, POSITION, Column, Limits
-from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka.options import Sink, Source
 from penstock.errors import DataError, PenstockError, SetupError
 from tests.servers.kafka import PASSWORD, USER, Kafka
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.config import load_endpoint
-from penstock.connectors.kafka import Kafka
-from penstock.connectors.kafka_connection import Connection
-from penstock.connectors.kafka_options import Sink, Source
-from penstock.connectors.kafka_settings import c_producer_settings, c_settings, java_settings
-from penstock.connectors.kafka_start import Start
+from penstock.connectors.kafka.connection import Connection
+from penstock.connectors.kafka.connector import Kafka
+from penstock.connectors.kafka.options import Sink, Source
+from penstock.connectors.kafka.settings import c_producer_settings, c_settings, java_settings
+from penstock.connectors.kafka.start import Start
 from penstock.errors import OptionError, SetupError
 from penstock.options import Setting, bind
 from penstock.uri import Uri

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.base import Part, Refused
-from penstock.connectors.kafka_chunks import Target
-from penstock.connectors.kafka_errors import Told
-from penstock.connectors.kafka_writer import MessageWriter
+from penstock.connectors.kafka.chunks import Target
+from penstock.connectors.kafka.errors import Told
+from penstock.connectors.kafka.writer import MessageWriter
 from penstock.errors import DataError, PenstockError, RunError, SetupError
 from tests.servers.kafka import PASSWORD, USER, Kafka
 

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.connectors.kafka_connection import Connection
-from penstock.connectors.kafka_errors import refusal, unreachable
-from penstock.connectors.kafka_settings import c_settings
+from penstock.connectors.kafka.connection import Connection
+from penstock.connectors.kafka.errors import refusal, unreachable
+from penstock.connectors.kafka.settings import c_settings
 from penstock.errors import PenstockError, SetupError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.connectors.kafka_chunks import Target
-from penstock.connectors.kafka_connection import Connection
-from penstock.connectors.kafka_options import Sink
+from penstock.connectors.kafka.chunks import Target
+from penstock.connectors.kafka.connection import Connection
+from penstock.connectors.kafka.options import Sink
 from penstock.errors import SetupError
 
 _MISJUDGED = 20

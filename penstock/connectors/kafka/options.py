@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from penstock.connectors.base import SinkOptions, SourceOptions
-from penstock.connectors.kafka_connection import Connection, Plain
-from penstock.connectors.kafka_start import Start, parse_start
+from penstock.connectors.kafka.connection import Connection, Plain
+from penstock.connectors.kafka.start import Start, parse_start
 
 KeyFormat = Literal["string", "json", "binary", "int", "long"]
 

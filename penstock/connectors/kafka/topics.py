@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from penstock.connectors.kafka_chunks import Target
-from penstock.connectors.kafka_client import PATIENCE, Cluster
-from penstock.connectors.kafka_options import Sink
+from penstock.connectors.kafka.chunks import Target
+from penstock.connectors.kafka.client import PATIENCE, Cluster
+from penstock.connectors.kafka.options import Sink
 from penstock.errors import DataError, OptionError, PenstockError, did_you_mean
 
 _DEFAULT = -1

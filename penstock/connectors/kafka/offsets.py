@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.connectors.kafka_client import PATIENCE, Cluster
-from penstock.connectors.kafka_errors import lost
-from penstock.connectors.kafka_options import Source
-from penstock.connectors.kafka_start import EARLIEST, LATEST, Start
+from penstock.connectors.kafka.client import PATIENCE, Cluster
+from penstock.connectors.kafka.errors import lost
+from penstock.connectors.kafka.options import Source
+from penstock.connectors.kafka.start import EARLIEST, LATEST, Start
 from penstock.errors import DataError, did_you_mean
 from penstock.options import Value
 

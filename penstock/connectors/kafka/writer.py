@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import Part, Refused, Writer
-from penstock.connectors.kafka_chunks import Chunk, Target, chunks_of
-from penstock.connectors.kafka_errors import Told, told_by
+from penstock.connectors.kafka.chunks import Chunk, Target, chunks_of
+from penstock.connectors.kafka.errors import Told, told_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ class MessageWriter(Writer):
 
         try:
             if self.transactional:
-                from penstock.connectors.kafka_transactions import write_part
+                from penstock.connectors.kafka.transactions import write_part
 
                 return write_part(self, rows, part)
             return self._write(rows)

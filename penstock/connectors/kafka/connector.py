@@ -23,12 +23,12 @@ from penstock.connectors.base import (
     Unknown,
     Uri,
 )
-from penstock.connectors.kafka_chunks import Target
-from penstock.connectors.kafka_client import Cluster
-from penstock.connectors.kafka_errors import explain, is_passing
-from penstock.connectors.kafka_offsets import as_json, partitions_of, range_of, recognised, sample
-from penstock.connectors.kafka_options import Sink, Source
-from penstock.connectors.kafka_records import (
+from penstock.connectors.kafka.chunks import Target
+from penstock.connectors.kafka.client import Cluster
+from penstock.connectors.kafka.errors import explain, is_passing
+from penstock.connectors.kafka.offsets import as_json, partitions_of, range_of, recognised, sample
+from penstock.connectors.kafka.options import Sink, Source
+from penstock.connectors.kafka.records import (
     PLACE,
     POSITION_FIELDS,
     carried,
@@ -36,7 +36,7 @@ from penstock.connectors.kafka_records import (
     messages_of,
     records_of,
 )
-from penstock.connectors.kafka_settings import (
+from penstock.connectors.kafka.settings import (
     c_producer_settings,
     c_settings,
     is_compressed,
@@ -44,8 +44,8 @@ from penstock.connectors.kafka_settings import (
     java_settings,
     suits_spark,
 )
-from penstock.connectors.kafka_start import EARLIEST, Start
-from penstock.connectors.kafka_topics import known, ready
+from penstock.connectors.kafka.start import EARLIEST, Start
+from penstock.connectors.kafka.topics import known, ready
 from penstock.connectors.session_settings import changed
 from penstock.errors import DataError, PenstockError
 from penstock.options import Value
@@ -230,7 +230,7 @@ class Kafka(Connector):
 def _write(rows: DataFrame, sink: Sink, target: Target, batch: Batch) -> Sequence[Refused]:
     """By our own producers, one for each partition of the frame."""
     from penstock.connectors import adapter
-    from penstock.connectors.kafka_writer import MessageWriter
+    from penstock.connectors.kafka.writer import MessageWriter
 
     writer = MessageWriter(
         target=replace(target, largest=None) if is_compressed(sink.producer) else target,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import AS_ROW, PAYLOAD, POSITION, Column, Format, ReadRequest
-from penstock.connectors.kafka_chunks import ROW
-from penstock.connectors.kafka_options import Sink, Source
+from penstock.connectors.kafka.chunks import ROW
+from penstock.connectors.kafka.options import Sink, Source
 from penstock.errors import DataError, did_you_mean
 from penstock.schema import quoted
 

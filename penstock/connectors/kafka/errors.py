@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import DataError, PenstockError, RunError, SetupError
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka_connection import Connection
+    from penstock.connectors.kafka.connection import Connection
 
 _MARKER = "PENSTOCK-KAFKA "
 _LOSS = "reset the pipeline to go on from what is left; what is gone cannot be read again"
@@ -137,9 +137,9 @@ def _behind(position: int, topic: str, partition: int, options: Connection | Non
 
 def _first(options: Connection, topic: str, partition: int) -> int | None:
     """The first offset that can be read now, if the brokers tell."""
-    from penstock.connectors.kafka_client import Cluster
-    from penstock.connectors.kafka_offsets import listed
-    from penstock.connectors.kafka_start import EARLIEST
+    from penstock.connectors.kafka.client import Cluster
+    from penstock.connectors.kafka.offsets import listed
+    from penstock.connectors.kafka.start import EARLIEST
 
     place = (topic, partition)
     try:

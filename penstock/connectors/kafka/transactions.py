@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from penstock.connectors.base import Part, Refused
-from penstock.connectors.kafka_chunks import Chunk, chunks_of
-from penstock.connectors.kafka_writer import SINGLY, MessageWriter, Sender
+from penstock.connectors.kafka.chunks import Chunk, chunks_of
+from penstock.connectors.kafka.writer import SINGLY, MessageWriter, Sender
 
 if TYPE_CHECKING:
     import pyarrow as pa
