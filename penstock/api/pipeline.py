@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.outcomes import Ran
 
 if TYPE_CHECKING:
-    from penstock.engine.streams import Progress, Stream
+    from penstock.engine.progress import Progress
+    from penstock.engine.streams import Stream
 
 
 class Pipeline:

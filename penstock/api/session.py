@@ -271,8 +271,8 @@ class Session:
         from penstock.engine.delivery import Run, check_targets, deliver
         from penstock.engine.holding import held, register
         from penstock.engine.listener import Watch
+        from penstock.engine.progress import Progress
         from penstock.engine.state import State
-        from penstock.engine.streams import Progress
 
         spark = self._fresh(checked)
         check_targets(spark, [*plan.sinks, *plan.dead_letters()])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from penstock.engine.delivery import Delivered
+from penstock.engine.progress import Progress
 from penstock.engine.state import State
 from penstock.errors import Place
 from penstock.metrics import REGISTRY
@@ -24,8 +24,6 @@ from penstock.plan.nodes import Pipeline
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.engine.streams import Progress
 
 _RUNNING = REGISTRY.gauge("penstock_running", "1 while a pipeline runs, else 0.")
 _ROWS_IN = REGISTRY.counter("penstock_rows_in_total", "Rows read, where the source tells how many.")
@@ -64,26 +62,6 @@ def _harmless(
             method(self, *args, **kwargs)
 
     return guarded
-
-
-class Rate:
-    """Rows a second, over the last half minute or the last batch."""
-
-    WINDOW = 30.0
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._marks = deque([(clock(), 0)])
-
-    def add(self, rows: int) -> None:
-        self._marks.append((self._clock(), rows))
-
-    def now(self) -> float:
-        now = self._clock()
-        while len(self._marks) > 1 and self._marks[1][0] < now - self.WINDOW:
-            self._marks.popleft()
-        (since, _), *recent = self._marks
-        return sum(rows for _, rows in recent) / (now - since) if recent and now > since else 0.0
 
 
 class Watch:

@@ -41,6 +41,11 @@ DEFAULTS = {
     # What a Python worker gets at once. Spark's 10,000 rows take 30 to 60 MB more, and up to 9 % less time.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+    # What is kept in memory of work that is over; Spark's thousand plans would fill it while a stream runs.
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
 }
 """Only of a Spark that is ours."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -18,11 +18,12 @@ from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
 from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
-from penstock.engine.delivery import Delivered, Run, check_targets, deliver
+from penstock.engine.delivery import Run, check_targets, deliver
 from penstock.engine.evolution import Columns, as_kept
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
-from penstock.engine.listener import Rate, Report, Watch
+from penstock.engine.listener import Report, Watch
+from penstock.engine.progress import Progress
 from penstock.engine.retrying import wait_before
 from penstock.engine.state import State
 from penstock.errors import DataError, PenstockError, Place, StatementError
@@ -43,54 +44,6 @@ _NUMBER = "_penstock_scan"
 
 class _Stopped(Exception):
     """Ends a query before a batch has begun."""
-
-
-@dataclass
-class Progress:
-    """What a stream has done since it was started."""
-
-    state: str = "starting"
-    """`starting`, `waiting` for a first record, `running`, `stopping`, `finished`, `stopped` or `failed`."""
-    batches: int = 0
-    batch: int | None = None
-    """The number of the last one."""
-    rows_in: int | None = None
-    """None as long as no source tells; so with files and bytes."""
-    files_in: int | None = None
-    bytes_in: int | None = None
-    rows: int = 0
-    rejected: int = 0
-    refused: int = 0
-    retries: int = 0
-    restarts: int = 0
-    late: int = 0
-    """Rows that came after their watermark."""
-    lag: int | None = None
-    """Records that are there and not read yet; None where the source does not tell."""
-    rate: Rate = field(default_factory=Rate)
-    seconds: float = 0.0
-    """Time that was spent on batches."""
-    last: Delivered | None = None
-    dead_letters: dict[str, None] = field(default_factory=dict)
-
-    def add(self, done: Delivered) -> None:
-        self.batches += 1
-        self.rows += done.rows
-        self.rejected += done.rejected
-        self.refused += done.refused
-        self.seconds += done.seconds
-        self.last = done
-        self.dead_letters |= dict.fromkeys(done.dead_letters)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For programs."""
-        names = ("rows_in", "files_in", "bytes_in", "rejected", "refused", "late", "retries", "restarts")
-        counts = {name: getattr(self, name) for name in names}
-        rate = round(self.rate.now(), 1)
-        return {
-            "state": self.state, "batches": self.batches, "rows_out": self.rows, **counts,
-            "lag": self.lag, "rate": rate,
-        }  # fmt: skip
 
 
 class Stream:
@@ -207,7 +160,18 @@ class Stream:
             if self._stopping.is_set():
                 return
             kept = {"since": now, "sources": self._identities(), "columns": columns}
-        elif kept["sources"] != self._identities():
+        else:
+            self._check_ends(kept)
+        kept["sinks"] = self._targets()
+        kept["recognised"] = self._recognised(kept.get("recognised", {}))
+        self._state.keep(kept)
+        self._since = datetime.fromisoformat(kept["since"])
+        others = {at: self._discovered(scan) for at, scan in self._scans.items() if not scan.unbounded}
+        self._columns.open(kept, others)
+
+    def _check_ends(self, kept: Mapping[str, Any]) -> None:
+        """Raises when what is known of sources and sinks says nothing of those in the statement."""
+        if kept["sources"] != self._identities():
             raise StatementError(
                 "changed-sources",
                 f"pipeline '{self.name}' read {', '.join(kept['sources'])} until now; its position there"
@@ -215,14 +179,21 @@ class Stream:
                 at=self._plan.statement.at,
                 hint="give it another --name, or begin anew with --reset",
             )
-        kept["recognised"] = self._recognised(kept.get("recognised", {}))
-        self._state.keep(kept)
-        self._since = datetime.fromisoformat(kept["since"])
-        others = {at: self._discovered(scan) for at, scan in self._scans.items() if not scan.unbounded}
-        self._columns.open(kept, others)
+        batch, sinks = self._state.planned(), kept.get("sinks", self._targets())
+        if batch is not None and batch >= self._state.batches() and sinks != self._targets():
+            raise StatementError(
+                "changed-sinks",
+                f"batch {batch} of pipeline '{self.name}' was for {', '.join(sinks)}, and is not in all"
+                " of them yet; with other sinks rows might be lost, or there twice",
+                at=self._plan.sinks[0].at,
+                hint="run it once more as it was (--until-caught-up), or begin anew with --reset",
+            )
 
     def _identities(self) -> list[str]:
         return [scan.identity for scan in self._unbounded()]
+
+    def _targets(self) -> list[str]:
+        return [sink.label for sink in self._plan.sinks]
 
     def _recognised(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """What tells each source from another of its name; raises when one is not what it was."""

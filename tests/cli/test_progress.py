@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli import progress, render, status
 from penstock.engine.delivery import Delivered
-from penstock.engine.streams import Progress
+from penstock.engine.progress import Progress
 
 ERASED = "\x1b[2K"
 

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.api import Session
 from penstock.engine.delivery import Delivered
-from penstock.engine.listener import Rate, Watch
+from penstock.engine.listener import Watch
+from penstock.engine.progress import Progress, Rate
 from penstock.engine.state import State
-from penstock.engine.streams import Progress
 from penstock.metrics import REGISTRY
 from penstock.plan.nodes import Pipeline
 from tests.engine.test_streams import COPY, ended, put, until

@@ -169,6 +169,22 @@ def test_other_sources_are_refused_under_the_same_name(session: Session) -> None
     assert ids() == [1, 2]
 
 
+def test_other_sinks_are_refused_while_a_batch_is_not_done(session: Session) -> None:
+    put("a.jsonl", 1)
+    Path("in/bad.jsonl").write_text('{"id": \n')
+    with pytest.raises(PenstockError, match="bad"):
+        caught_up(session, COPY.format(more=""))
+    changed = COPY.format(more=", on_error = 'skip'").replace("INTO", "INTO 'more/*.parquet',")
+    with pytest.raises(PenstockError) as caught:
+        caught_up(session, changed)
+    assert caught.value.code == "changed-sinks"
+    assert "batch 0 of pipeline 'p' was for out/*.parquet" in caught.value.message
+    caught_up(session, COPY.format(more=", on_error = 'skip'"))
+    put("b.jsonl", 2)
+    caught_up(session, changed)
+    assert (ids(), ids("more/*.parquet")) == ([1, 2], [2])
+
+
 def test_a_changed_query_goes_on_where_the_old_one_stood(session: Session) -> None:
     put("a.jsonl", 1, 2)
     caught_up(session, COPY.format(more=""))
