@@ -2,9 +2,8 @@
 
 - `to_parquet`: JSON messages, filtered and projected, to Parquet; `--peers` adds Flink SQL and Bytewax.
 - `to_kafka`: the same to another topic, written as JSON again, at least once; ours also exactly once.
-- `latency`: the same, running, at 1,000 messages a second, ours in real-time mode, beside Flink SQL.
 
-The first two are run cold, in a new process, and warm, in one that stays; each run begins at the start of
+Both are run cold, in a new process, and warm, in one that stays; each run begins at the start of
 the topic, with state and target of its own. What it made must be just the rows, by number and checksum, that
 DuckDB finds in the file that the messages came from.
 """
@@ -23,7 +22,6 @@ from typing import Any
 
 from benchmarks import data, peers, topics
 from benchmarks.compare import WARM_UP, alternating, canvas, draw_seconds, report, save, summary
-from benchmarks.latency import latency
 from benchmarks.measure import Measured
 from benchmarks.systems import RUNS, cold_run, prepare, warm_server
 from tests.servers.kafka import VERSION, Kafka
@@ -81,11 +79,10 @@ class Bench:
 def main() -> None:
     chosen = arguments()
     systems = [*chosen.systems, *(peers.PACKAGES if chosen.peers else ())]
-    live = ["penstock", "flink"] if "penstock" in systems else ["flink"]
     shutil.rmtree(RUNS.parent, ignore_errors=True)
     broker = RUNS.parent / "broker"
     broker.mkdir(parents=True)
-    prepare(systems if chosen.only in ("cold", "warm") else [*systems, *live])
+    prepare(systems)
     file = data.make(chosen.rows)["jsonl"]
     with Kafka(broker, heap="1g") as kafka:
         topics.load(kafka, SOURCE, file)
@@ -101,8 +98,6 @@ def main() -> None:
                 bench.measure(job, "warm", runs, chosen.pairs, WARM_UP)
             for server in servers.values():
                 server.close()
-        if chosen.only in (None, "latency"):
-            bench.results["latency"] = latency(kafka, live, chosen.rounds, chosen.seconds, chosen.warm_up)
     told = report(
         chosen.rows, bench.results,
         command=" ".join(["python -m benchmarks.kafka", *sys.argv[1:]]),
@@ -120,15 +115,12 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", choices=("cold", "warm", "latency"))
+    parser.add_argument("--only", choices=("cold", "warm"))
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS)
     parser.add_argument(
         "--systems", nargs="+", choices=("penstock", "pyspark"), default=["penstock", "pyspark"]
     )
     parser.add_argument("--peers", action="store_true", help="add Flink SQL and Bytewax to to_parquet")
-    parser.add_argument("--rounds", type=int, default=3, help="of latency")
-    parser.add_argument("--seconds", type=float, default=60, help="that a round of latency measures")
-    parser.add_argument("--warm-up", type=float, default=30, help="seconds of a round that do not count")
     parser.add_argument("--no-results", action="store_true", help="leave benchmarks/results/ as it is")
     return parser.parse_args()
 
@@ -136,30 +128,16 @@ def arguments() -> argparse.Namespace:
 def verdicts(results: Mapping[str, Any]) -> Iterator[str]:
     """What was wanted of the ratios, and what they are."""
     for name, told in results.items():
-        if told["ratio"] is None:
-            continue
-        what = "p99 of Flink's" if name == "latency" else "time of PySpark's"
-        yield f"{name}: {told['ratio']} times the {what}, wanted at most {told['wanted']}"
-        if name != "latency":
+        if told["ratio"] is not None:
+            yield f"{name}: {told['ratio']} times PySpark's time, wanted at most {told['wanted']}"
             memory = told["peak_mb"]["penstock"] / told["peak_mb"]["pyspark"]
             yield f"{name}: {memory:.2f} times PySpark's memory, wanted at most 1"
 
 
 def draw(results: Mapping[str, Any], systems: Sequence[str]) -> Any:
-    """Times on the left, latencies on the right."""
-    times = {name: told for name, told in results.items() if name != "latency"}
-    figure, (left, right) = canvas(9, 4)
-    draw_seconds(left, times, systems)
-    left.set_title("JSON messages from Kafka, filtered and projected")
-    right.set_title("Kafka to Kafka at 1,000 messages a second")
-    told = results.get("latency", {})
-    for position, system in enumerate(system for system in ("penstock", "flink") if system in told):
-        heights = [told[system][key] for key in ("p50_ms", "p99_ms")]
-        bars = right.bar([i + position * 0.4 for i in (0, 1)], heights, 0.38, label=system)
-        right.bar_label(bars)
-    right.set_xticks([0.2, 1.2], ["p50", "p99"])
-    right.set_ylabel("ms, median of the rounds")
-    right.legend()
+    figure, (axes,) = canvas(9)
+    draw_seconds(axes, results, systems)
+    axes.set_title("2 million JSON messages from Kafka, filtered and projected")
     return figure
 
 

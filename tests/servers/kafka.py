@@ -100,14 +100,15 @@ class Record(NamedTuple):
 class Kafka(Process):
     """A broker whose data, ports and log stay the same when it is killed and started again."""
 
-    def __init__(self, folder: Path, *, heap: str = "256m") -> None:
+    def __init__(self, folder: Path, *, heap: str = "256m", quick: bool = True) -> None:
+        """`quick` is compiled quickly, not well: for tests, which are over soon."""
         self.folder = folder
         self._ports = dict(zip((*PROTOCOLS, "CONTROLLER"), free_ports(len(PROTOCOLS) + 1), strict=True))
         self._java = [
             str(find_java().command),
             f"-Xmx{heap}",
             "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            *(["-XX:TieredStopAtLevel=1"] if quick else []),
             f"-Dlog4j2.configurationFile={folder}/log4j2.properties",
             "-cp",
             f"{maven.jars(f'kafka-{VERSION}', JARS)}/*",
