@@ -186,6 +186,9 @@ class Format(Protocol):
     ) -> DataFrame:
         """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
 
+    def meets_unknown(self, columns: tuple[Column, ...], request: ReadRequest) -> bool:
+        """Whether `decode` raises `UnknownField` for a message with other fields, for a `closed` request."""
+
     def unknown_in_messages(
         self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
     ) -> tuple[Unknown, ...]:
@@ -220,6 +223,8 @@ class ReadRequest:
     """Lower-case names of columns that came later than others: what lacks them has nulls there."""
     strange: tuple[str, ...] = ()
     """Those of `columns` in which no row may have a value; the engine leaves such rows out."""
+    closed: bool = False
+    """Whether a record with fields that `columns` lack stops the reading, where that `meets_unknown` ones."""
     used: frozenset[str] | None = None
     """Lower-case names that the statement mentions; None when it may use every column."""
     hidden: frozenset[str] = frozenset()
@@ -415,6 +420,13 @@ class Connector:
         """
         return ()
 
+    def meets_unknown(self, source: Any, request: ReadRequest) -> bool:
+        """Whether reading by a request that is `closed` stops at fields that the columns lack.
+
+        `unknown` is then asked only after it has, so that records are not read twice.
+        """
+        return False
+
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         """The records of an unbounded source, as a streaming frame that is cheap to read twice.
 
@@ -471,6 +483,10 @@ class Connector:
     def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
         """Whether rows may have columns that the rows of earlier batches had not."""
         return self.capabilities.evolve_schema
+
+    def is_atomic(self, sink: Any) -> bool:
+        """Whether a batch that fails half-way leaves nothing in the target."""
+        return False
 
     def needs_parts(self, sink: Any) -> bool:
         """Whether a batch that runs again must have the same rows in the same partitions."""

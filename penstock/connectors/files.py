@@ -204,6 +204,9 @@ class Files(Connector):
         target = sink.target
         return any(True for _ in target.data_files(stores.of(spark, target.root)))
 
+    def is_atomic(self, sink: Any) -> bool:
+        return True
+
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         delivery = Delivery(
             target=sink.target,

@@ -29,6 +29,8 @@ class Columns:
         self._columns: dict[Place, tuple[Column, ...]] = {}
         self._added: dict[Place, frozenset[str]] = {}
         self._strange: dict[Place, tuple[Column, ...]] = {}
+        self._closed: frozenset[Place] = frozenset()
+        """Scans in whose records reading itself meets fields that the columns lack."""
 
     def open(self, kept: dict[str, Any], found: Mapping[Place, tuple[Column, ...]]) -> None:
         """Takes what the state of the pipeline tells of streams, and what was `found` of other sources.
@@ -50,22 +52,44 @@ class Columns:
             columns=(*self._columns[scan.at], *strange),
             optional=self._added[scan.at] | _names(strange),
             strange=tuple(column.name for column in strange),
+            closed=scan.at in self._closed,
             records=records,
         )
 
     def follow(
-        self, spark: SparkSession, scans: Iterable[Scan], records: Mapping[Place, DataFrame] | None = None
+        self,
+        spark: SparkSession,
+        scans: Iterable[Scan],
+        records: Mapping[Place, DataFrame] | None = None,
+        *,
+        atomic: bool = False,
     ) -> None:
-        """Looks for fields that the columns lack in a batch, before it is built, and does what is wanted."""
-        self._strange = {}
+        """Looks for fields that the columns lack in a batch, before it is built, and does what is wanted.
+
+        With `atomic`, a batch that fails leaves nothing behind: where reading meets such fields by itself, it
+        is not read twice then. Once it has met some, `look` does what is wanted.
+        """
+        self._strange, self._closed = {}, frozenset()
+        followed = [scan for scan in scans if scan.evolution not in (None, "discard_value")]
+        closed = {s.at for s in followed if atomic and s.connector.meets_unknown(s.options, self.request(s))}
+        for scan in followed:
+            if scan.at not in closed:
+                self._look(spark, scan, records or {})
+        self._closed = frozenset(closed)
+
+    def look(self, spark: SparkSession, scans: Iterable[Scan], records: Mapping[Place, DataFrame]) -> None:
+        """Looks for fields of which reading has met some."""
+        closed, self._closed = self._closed, frozenset()
         for scan in scans:
-            if scan.evolution in (None, "discard_value"):
-                continue
-            request = self.request(scan, (records or {}).get(scan.at))
-            with failures.in_scan(scan):
-                found = scan.connector.unknown(spark, scan.options, request)
-            if found:
-                self._meet(scan, found)
+            if scan.at in closed:
+                self._look(spark, scan, records)
+
+    def _look(self, spark: SparkSession, scan: Scan, records: Mapping[Place, DataFrame]) -> None:
+        with failures.in_scan(scan):
+            request = self.request(scan, records.get(scan.at))
+            found = scan.connector.unknown(spark, scan.options, request)
+        if found:
+            self._meet(scan, found)
 
     def _meet(self, scan: Scan, found: Sequence[Unknown]) -> None:
         new = tuple(unknown.column for unknown in found)

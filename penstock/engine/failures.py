@@ -12,7 +12,7 @@ from typing import Any
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Connector
 from penstock.errors import DataError, PenstockError, Place, RunError, SetupError, StatementError
-from penstock.formats.base import bad_record
+from penstock.formats.base import UNKNOWN_MARKER, bad_record
 from penstock.plan.nodes import Scan, Transform, Write
 
 _BAD_FILE = re.compile(
@@ -187,6 +187,11 @@ def rejected(record: dict[str, Any], otherwise: Place | None = None) -> DataErro
 def is_malformed(failure: Exception) -> bool:
     """Whether Spark's own reader met a bad record, whose place it does not tell."""
     return "MALFORMED_RECORD_IN_PARSING" in str(failure) or "MALFORMED_CSV_RECORD" in str(failure)
+
+
+def met_unknown(failure: PenstockError) -> bool:
+    """Whether a worker met fields that the columns lack, while it watched for them."""
+    return UNKNOWN_MARKER in str(failure.__cause__)
 
 
 def _code(failure: Exception, otherwise: str) -> str:

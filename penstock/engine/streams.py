@@ -18,7 +18,7 @@ from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
 from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
-from penstock.engine.delivery import Run, check_targets, deliver
+from penstock.engine.delivery import Delivered, Run, check_targets, deliver
 from penstock.engine.evolution import Columns, as_kept
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
@@ -347,13 +347,28 @@ class Stream:
             self._state.remember(number, told)
         time = self._state.time_of(number)
         run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True)
-        self._columns.follow(spark, self._unbounded(), records)
-        counted = self._watch.counting(number, records)
-        done = deliver(
-            spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, counted)), run
-        )
+        self._columns.follow(spark, self._unbounded(), records, atomic=self._is_atomic())
+        try:
+            done = self._move(spark, records, run)
+        except PenstockError as failure:
+            if not failures.met_unknown(failure):
+                raise
+            self._columns.look(spark, self._unbounded(), records)
+            done = self._move(spark, records, run)
         self.progress.add(done)
         self._watch.delivered(number, done)
+
+    def _move(self, spark: SparkSession, records: Mapping[Place, DataFrame], run: Run) -> Delivered:
+        counted = self._watch.counting(run.number, records)
+        return deliver(
+            spark, self._plan, lambda: build(spark, self._plan.root, lambda s: self._request(s, counted)), run
+        )
+
+    def _is_atomic(self) -> bool:
+        """Whether a batch that cannot be read leaves nothing in any sink: the first one reads it for all."""
+        sinks = self._plan.sinks
+        first = sinks[0].connector.is_atomic(sinks[0].options)
+        return first or any(sink.connector.needs_parts(sink.options) for sink in sinks)
 
     def _by_scan(self, frame: DataFrame) -> dict[Place, DataFrame]:
         """Which records are of which source."""

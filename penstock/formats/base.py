@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import OptionError
-from penstock.formats.records import METADATA, PAYLOAD_LIMIT, REJECTED, REJECTS, BadRecord, bad_record
+from penstock.formats.records import (
+    METADATA,
+    PAYLOAD_LIMIT,
+    REJECTED,
+    REJECTS,
+    UNKNOWN_MARKER,
+    BadRecord,
+    UnknownField,
+    bad_record,
+)
 from penstock.options import Options
 from penstock.schema import Column, Unknown
 
@@ -18,7 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["METADATA", "PAYLOAD_LIMIT", "REJECTED", "REJECTS", "BadRecord", "Format", "bad_record"]
+__all__ = [
+    "METADATA", "PAYLOAD_LIMIT", "REJECTED", "REJECTS", "UNKNOWN_MARKER", "BadRecord", "Format",
+    "UnknownField", "bad_record",
+]  # fmt: skip
 
 
 class Format:
@@ -107,6 +119,10 @@ class Format:
     ) -> DataFrame:
         """The messages that `decode` rejects: payload, encoding (`text`, `base64`), error, and `carried`."""
         raise self._not_in_messages()
+
+    def meets_unknown(self, columns: tuple[Column, ...], request: Any) -> bool:
+        """Whether `decode` raises `UnknownField` for a message with other fields, for a `closed` request."""
+        return False
 
     def unknown_in_messages(
         self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]

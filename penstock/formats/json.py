@@ -238,6 +238,9 @@ class Json(Format):
             return message_rejects(frame, columns, request, carried=carried)
         return expressions.rejects(frame, used, self._records(used), _problem(), carried=carried)
 
+    def meets_unknown(self, columns: tuple[Column, ...], request: Any) -> bool:
+        return self._outside(request.prune(columns), request)
+
     def unknown_in_messages(
         self, frame: DataFrame, columns: tuple[Column, ...], place: Sequence[str]
     ) -> tuple[Unknown, ...]:

@@ -20,6 +20,16 @@ PAYLOAD_LIMIT = 1000
 MARKER = "PENSTOCK-BAD-RECORD "
 
 
+UNKNOWN_MARKER = "PENSTOCK-UNKNOWN-FIELD"
+
+
+class UnknownField(Exception):
+    """A record may have fields that the columns lack; raised on a worker that was told to watch for them."""
+
+    def __init__(self) -> None:
+        super().__init__(UNKNOWN_MARKER)
+
+
 class BadRecord(Exception):
     """A record that cannot be read; raised on a worker, and found again by `bad_record`."""
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.api import Ran, Session
+from penstock.connectors.kafka.connector import Kafka as Connector
 from penstock.errors import PenstockError
 from tests.connectors.messages import new_topic
 
@@ -357,6 +358,64 @@ def follows(session: Session, feed: Feed) -> None:
     assert caught.value.code == "schema-changed"
     caught_up(session, feed.copy())
     assert found("id, city") == [(1, None), (2, None), (3, "Ulm"), (4, None), (5, None)]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows whenever a topic is read only to find new fields."""
+    found, look = list[str](), Connector.unknown
+
+    def counted(self: Connector, spark: SparkSession, source: Any, request: Any) -> Any:
+        found.append(self.identity(source))
+        return look(self, spark, source, request)
+
+    monkeypatch.setattr(Connector, "unknown", counted)
+    return found
+
+
+@pytest.mark.server
+def test_messages_are_read_once_as_long_as_nothing_is_new(
+    session: Session, kafka: Kafka, looks: list[str]
+) -> None:
+    feed, topic = in_topic(kafka), new_topic(kafka)
+    feed.put(plain(*range(100)))
+    caught_up(session, feed.copy())
+    feed.put([{"id": 100, "name": None}, {"id": 101}, {"id": 102, "name": 'a "b"\n', "city": None}])
+    ran = caught_up(session, feed.copy())
+    assert (looks, kept(session, ran)) == ([], ["id", "name"])
+    feed.put(changed(103, 104, 105))
+    caught_up(session, feed.copy())
+    assert (len(looks), kept(session, ran)) == (1, ["id", "name", "city"])
+    assert [row[0] for row in found()] == list(range(106))
+    # What such a topic has of a batch that fails, it keeps.
+    feed.put(plain(106))
+    caught_up(session, feed.copy(into=f"'kafka://{kafka.bootstrap}/{topic}', 'out/*.parquet'"))
+    assert len(looks) == 2
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param('{"id": 9, "name": "a\\"b", "city": "Ulm"}', id="with an escape"),
+        pytest.param('{"id": 9,\n"city": "Ulm"}', id="in two lines"),
+        pytest.param('[{"id": 8}, {"id": 9, "city": "Ulm"}]', id="in an array"),
+        pytest.param('{"city": "Ulm", "id": 9, "name": "naïve"}', id="not ASCII"),
+        pytest.param('{"id": 9, "city": ["Ulm"]}', id="nested"),
+    ],
+)
+def test_new_fields_of_any_message_are_met(
+    session: Session, kafka: Kafka, looks: list[str], message: str
+) -> None:
+    topic = new_topic(kafka)
+    text = f"SELECT * FROM 'kafka://{kafka.bootstrap}/{topic}' WITH (format = 'json') INTO 'out/*.parquet'"
+    kafka.produce(topic, [(None, json.dumps(row)) for row in plain(*range(200))])
+    caught_up(session, text)
+    kafka.produce(topic, [(None, json.dumps(row)) for row in plain(*range(300, 400))] + [(None, message)])
+    ran = caught_up(session, text)
+    assert (len(looks), kept(session, ran)) == (1, ["id", "name", "city"])
+    ids = [*range(200), *range(300, 400), 9, *([8] if "8" in message else [])]
+    assert [row[0] for row in found("id")] == sorted(ids)
 
 
 @pytest.mark.server

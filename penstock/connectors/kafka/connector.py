@@ -133,6 +133,9 @@ class Kafka(Connector):
         records = self._records(spark, source, request)
         return _format(request).unknown_in_messages(records, request.columns, PLACE)
 
+    def meets_unknown(self, source: Any, request: ReadRequest) -> bool:
+        return _format(request).meets_unknown(request.columns, request)
+
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         partitions = partitions_of(Cluster(source), source)
         start = source.begin or Start(limits.start)

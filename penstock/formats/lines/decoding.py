@@ -38,6 +38,8 @@ class Decoded:
     parts: list[tuple[pa.Table, np.ndarray]] = field(default_factory=list)
     """Tables, each with the number of its rows' records."""
     bad: list[Bad] = field(default_factory=list)
+    strange: bool = False
+    """Whether a record may have other keys than those that were known, where any were."""
 
     def add(self, fields: Sequence[Field], rows: Sequence[Sequence[Any]], records: Sequence[int]) -> None:
         """Adds rows that were decoded one by one, and the numbers of their records."""

@@ -51,6 +51,21 @@ def decode_line(data: bytes, fields: Sequence[Field], zone: str) -> list[list[An
     return rows
 
 
+def has_others(data: bytes, known: frozenset[str]) -> bool:
+    """Whether a line, which is no bad record, may have values under other keys than those that are known."""
+    try:
+        found = json.loads(data) if data.strip() else []
+    except (ValueError, RecursionError):
+        return True
+    records = found if isinstance(found, list) else [found]
+    return any(
+        key not in known and value is not None
+        for record in records
+        if isinstance(record, dict)
+        for key, value in record.items()
+    )
+
+
 def _reason(failure: Exception) -> str:
     if isinstance(failure, JSONDecodeError):
         return f"{failure.msg[0].lower()}{failure.msg[1:]} at character {failure.pos + 1}"

@@ -193,9 +193,11 @@ def _place(text: bytes, mark: int) -> Fixed:
 class Shapes:
     """Decodes lines by the shapes that it has seen."""
 
-    def __init__(self, fields: Sequence[Field], zone: str) -> None:
+    def __init__(self, fields: Sequence[Field], zone: str, keys: frozenset[str] | None = None) -> None:
+        """Lines with values under other `keys` are told as strange."""
         self._fields = fields
         self._zone = zone
+        self._keys = keys
         self._known: list[Shape] = []
 
     def decode(self, lines: Lines, decoded: Decoded) -> np.ndarray:
@@ -227,12 +229,19 @@ class Shapes:
         numbers, edges = lines.shaped(shape, left)
         if not len(numbers):
             return left
+        if self._keys is not None and not decoded.strange:
+            decoded.strange = self._has_others(shape, lines, edges, self._keys)
         arrays, undecided = self._arrays(shape, lines, edges)
         table = table_of(self._fields, arrays, len(numbers))
         if undecided is not None:
             table, numbers = table.filter(pa.array(~undecided)), numbers[~undecided]
         decoded.parts.append((table, numbers))
         return left[:0] if len(numbers) == len(left) else np.setdiff1d(left, numbers, assume_unique=True)
+
+    def _has_others(self, shape: Shape, lines: Lines, edges: Edges, keys: frozenset[str]) -> bool:
+        """Whether lines of a shape have values under other keys."""
+        others = [(v, edge) for v, edge in zip(shape.values, edges, strict=True) if v.key not in keys]
+        return any(v.quoted or not pc.all(pc.equal(lines.texts(*edge), "null")).as_py() for v, edge in others)
 
     def _arrays(self, shape: Shape, lines: Lines, edges: Edges) -> tuple[list[pa.Array], Mask | None]:
         """The arrays of the fields, and which rows need a closer look; None when none does."""

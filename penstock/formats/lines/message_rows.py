@@ -15,11 +15,11 @@ from penstock.formats.lines.csv_record import Layout, decode_record, skipped
 from penstock.formats.lines.csv_rows import CsvRows
 from penstock.formats.lines.decoding import Bad, Decoded, with_bad
 from penstock.formats.lines.filters import Filters
-from penstock.formats.lines.json_line import decode_line
+from penstock.formats.lines.json_line import decode_line, has_others
 from penstock.formats.lines.json_rows import JsonRows
 from penstock.formats.lines.kinds import Field, Mismatch
 from penstock.formats.lines.messages import VALUE
-from penstock.formats.records import NOTHING, REJECTED, BadRecord, payload_of, place_of
+from penstock.formats.records import NOTHING, REJECTED, BadRecord, UnknownField, payload_of, place_of
 
 if TYPE_CHECKING:
     from penstock.formats.lines.messages import MessageTask
@@ -35,13 +35,15 @@ class MessageRows:
         self._filters = Filters(self._fields, task.conditions)
         self._layout = Layout(task.width, task.positions)
         self._bulk: Any = (
-            JsonRows(self._fields, task.zone)
+            JsonRows(self._fields, task.zone, task.known)
             if task.dialect is None
             else CsvRows(self._fields, task.zone, replace(task.dialect, multiline=False))
         )
 
     def of(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         decoded = self._decoded(batch.column(VALUE).cast(pa.binary()))
+        if decoded.strange:
+            raise UnknownField
         if self._task.mode == "rejects":
             yield from self._rejects(batch, decoded)
             return
@@ -119,6 +121,8 @@ class MessageRows:
             except Mismatch as failure:
                 decoded.bad.append(Bad.of(number, value, failure))
                 return
+            if self._task.known is not None and not decoded.strange:
+                decoded.strange = has_others(value, self._task.known)
         decoded.add(self._fields, rows, [number] * len(rows))
 
     def _exactly(self, value: bytes) -> list[list[Any]]:

@@ -41,6 +41,8 @@ class MessageTask:
     """Rows that do not meet these (column, operator, value) may be left out."""
     dialect: Dialect | None = None
     """Of CSV; None for JSON."""
+    known: frozenset[str] | None = None
+    """Other keys of JSON than these stop it; None for any keys."""
 
 
 def read_messages(
@@ -95,6 +97,7 @@ def _run(
         place=tuple(place),
         conditions=tuple(request.filters) if mode != "rejects" else (),
         dialect=dialect,
+        known=frozenset(column.name for column in columns) if request.closed and mode != "rejects" else None,
     )
     parts = [MESSAGE_REJECTS] if mode == "rejects" else [ddl(spark_columns(used))] if used else []
     parts += [f"{quoted(name)} {frame.schema[name].dataType.simpleString()}" for name in carried]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.formats.lines import json_rows
 from penstock.formats.lines.decoding import Decoded
-from penstock.formats.lines.json_line import decode_line
+from penstock.formats.lines.json_line import decode_line, has_others
 from penstock.formats.lines.json_rows import JsonRows
 from penstock.formats.lines.json_shapes import Lines, Shapes, shape_of
 from penstock.formats.lines.kinds import Field, Mismatch, build
@@ -199,6 +199,38 @@ def test_lines_that_differ_from_a_shape_are_left(line: bytes) -> None:
 )
 def test_lines_without_a_shape(line: bytes) -> None:
     assert shape_of(line + b"\n") is None
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_other_keys_are_never_missed(count: int) -> None:
+    """Each dirty record alone, and among clean ones; those that are bad are told in another way."""
+    fields, known = FIELDS[:3], frozenset(field.name for field in FIELDS[:3])
+    clean = [b'{"a": 1, "i": 2, "t": null}'] * (count - 1)
+    decoder = JsonRows(fields, "UTC", known)
+    assert not decoder.decode(b"\n".join([*clean, b'{"a": 1, "x": null}', b"{}"])).strange
+    for line in map(str.encode, json_lines()):
+        found = _rows_of(line + b"\n", fields)
+        if not isinstance(found, str) and has_others(line, known):
+            assert decoder.decode(b"\n".join([*clean, line])).strange, line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"a": 1}', False),
+        (b'{"a": 1, "x": 2}', True),
+        (b'{"a": 1, "x": null}', False),
+        (b'{"a": {"x": 1}}', False),
+        (b'[{"a": 1}, {"a": 2}]', False),
+        (b'[{"a": 1}, {"x": 2}]', True),
+        (b'\xef\xbb\xbf{"x": 1}', True),
+        (b'{"\\u0061": 1}', False),
+        (b'{"a": -INF}', True),  # who knows
+        (b" \n", False),
+    ],
+)
+def test_which_lines_have_other_keys(line: bytes, expected: bool) -> None:
+    assert has_others(line, frozenset("a")) == expected
 
 
 def test_rows_of_no_columns_are_counted() -> None:
