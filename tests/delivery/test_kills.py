@@ -16,8 +16,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from tests.delivery.moving import Moving
 from tests.servers.kafka import Kafka
@@ -78,12 +76,10 @@ def check(source: Kafka, folder: Path) -> None:
 
 def in_a_transaction(source: Kafka, topic: str) -> bool:
     """Whether messages stand in a topic that are not committed."""
-    ends = []
-    for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
-        asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in source.partitions(topic)}
-        told = source.admin.list_offsets(asked, isolation_level=level)
-        ends.append(sum(answer.result().offset for answer in told.values()))
-    return ends[0] > ends[1]
+    everything, committed = (
+        sum(source.end_offsets(topic, level).values()) for level in ("read_uncommitted", "read_committed")
+    )
+    return everything > committed
 
 
 def is_staged(folder: Path) -> bool:
