@@ -59,7 +59,10 @@ def in_utc(time: datetime) -> datetime:
 
 
 class FilesSubject(Subject):
-    required = frozenset({"bounded", "formats", "append", "overwrite", "create_target", "transactional"})
+    required = frozenset(
+        {"bounded", "unbounded", "replay", "lookup", "formats", "append", "overwrite", "create_target",
+         "transactional", "evolve_schema"}
+    )  # fmt: skip
 
     def __init__(self, folder: Path, ending: str) -> None:
         self.connector = Files()
