@@ -86,6 +86,12 @@ class State:
             return {}
         return found
 
+    def tidy(self) -> None:
+        """Removes what Spark was writing into its logs when it was killed: it would not begin with it."""
+        for log in ("offsets", "commits"):
+            for left in (self.checkpoint / log).glob(".*.tmp*"):
+                left.unlink()
+
     def planned(self) -> int | None:
         """The last batch whose records are known; it runs, or runs again."""
         return _last(self.checkpoint / "offsets")

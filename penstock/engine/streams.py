@@ -250,6 +250,7 @@ class Stream:
         limits = self._limits()
         records = self._records(limits)
         self._check_query(records)
+        self._state.tidy()
         planned = self._state.planned()
         where = f"at the {limits.start} position" if planned is None else f"after batch {planned}"
         self._tell(f"{self.name}: begins {where}")

@@ -262,6 +262,24 @@ def test_a_batch_that_was_not_committed_runs_again_into_the_same_files(session: 
     assert (ids("a/*/*.parquet"), ids("b/*.jsonl")) == ([1, 2], [1, 2])
 
 
+def test_killed_while_its_first_batch_was_planned(session: Session) -> None:
+    put("a.jsonl", 1, 2)
+    text = "SELECT id FROM 'in/*.jsonl' WITH (watch = true) INTO 'out/*.parquet'"
+    ran = caught_up(session, text)
+    checkpoint = session.state / "pipelines" / ran.id / "checkpoint"
+    for file in [
+        *checkpoint.glob("offsets/*"),
+        *checkpoint.glob("commits/*"),
+        *checkpoint.glob("sources/0/*"),
+    ]:
+        file.unlink()
+    half = checkpoint / "offsets" / ".0.aadda3a3-45a0-4ec2-8f8c-dec8d0c1229c.tmp"
+    half.write_text("v1")
+    half.with_name(f".{half.name}.crc").write_text("crc")
+    caught_up(session, text)
+    assert ids() == [1, 2]
+
+
 def test_a_changed_statement_catches_up_and_takes_the_place_of_the_old(session: Session) -> None:
     put("a.jsonl", 1, 2)
     old = session.start(COPY.format(more=""), name="p")
