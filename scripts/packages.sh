@@ -9,6 +9,8 @@ needed() {
 ${JAVA_HOME:+$JAVA_HOME/bin/}java -version|openjdk-17-jre-headless
 $python -c "import venv, ensurepip"|python3-venv
 mvn -version|maven
+npm -version|npm
+go version|golang
 END
 }
 

@@ -20,9 +20,13 @@ os.environ.setdefault("PENSTOCK_CDS", "read")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for the whole run, with the jars that formats and connectors need."""
+    from penstock.connectors.azure import Azure
+    from penstock.connectors.gcs import Gcs
     from penstock.connectors.kafka.connector import Kafka
+    from penstock.connectors.s3 import S3
     from penstock.engine.session import close_session, open_session
     from penstock.formats.avro import Avro
 
-    yield open_session(master="local[2]", jars=(*Avro.jars, *Kafka.jars))
+    jars = (*Avro.jars, *Kafka.jars, *S3.jars, *Gcs.jars, *Azure.jars)
+    yield open_session(master="local[2]", jars=tuple(dict.fromkeys(jars)))
     close_session(jvm=True)

@@ -32,6 +32,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BROKER = "localhost:9092"
+STORE = "http://localhost:9000"
 WITHOUT_SPARK = {"check", "fmt", "explain", "connectors", "describe", "formats", "init", "config", "ps"}
 
 
@@ -81,14 +82,25 @@ def test_statements_parse(page: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [p for p in pages_with("sql") if p.stem != "configuration"], ids=name)
 def test_statements_run_in_the_order_of_the_page(
-    page: Path, spark: SparkSession, project: Path, request: pytest.FixtureRequest
+    page: Path,
+    spark: SparkSession,
+    project: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Streams read what there is; the Kafka of the tests stands in for that of the page."""
+    """Streams read what there is; the servers of the tests stand in for those of the page."""
     session = Session(spark=spark)
+    if any(STORE in block.text for block in blocks("sql", page)):
+        s3 = request.getfixturevalue("s3")
+        s3.create_bucket("lake")
+        monkeypatch.setenv("LAKE_KEY", s3.access_key)
+        monkeypatch.setenv("LAKE_SECRET", s3.secret_key)
     for block in blocks("sql", page):
         text = block.text
         if BROKER in text:
             text = text.replace(BROKER, request.getfixturevalue("kafka").bootstrap)
+        if STORE in text:
+            text = text.replace(STORE, request.getfixturevalue("s3").endpoint)
         if block.words[:1] == ("fails",):
             with pytest.raises(PenstockError) as caught:
                 session.run(text, str(block), until_caught_up=True)

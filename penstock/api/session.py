@@ -32,6 +32,7 @@ from penstock.plan.nodes import (
     Remove,
     Scan,
     Transform,
+    Write,
 )
 from penstock.plan.nodes import Pipeline as PipelinePlan
 from penstock.schema import Column
@@ -209,7 +210,7 @@ class Session:
         """Spark's own plan of a pipeline: what is pushed down, pruned and skipped."""
         from penstock.engine.build import build, physical_plan
 
-        return physical_plan(build(self._fresh(checked), plan.root).frame)
+        return physical_plan(build(self._fresh(checked, plan), plan.root).frame)
 
     def spark(self, checked: Checked | None = None) -> SparkSession:
         """The Spark session, with the jars that `checked` needs."""
@@ -225,8 +226,9 @@ class Session:
             self._opened = True
         return self._spark
 
-    def _fresh(self, checked: Checked) -> SparkSession:
+    def _fresh(self, checked: Checked, plan: Plan | None = None) -> SparkSession:
         """A session of its own for a pipeline: views and settings of one never reach another."""
+        from penstock.engine.access import grant
         from penstock.engine.session import MEANING, add_jars
 
         fresh = self.spark(checked).newSession()
@@ -236,6 +238,7 @@ class Session:
         for key, value in {**meaning, **self._settings}.items():
             if fresh.conf.isModifiable(key):
                 fresh.conf.set(key, value)
+        grant(fresh, _ends((plan,) if plan else checked.plans))
         return fresh
 
     @property
@@ -274,7 +277,7 @@ class Session:
         from penstock.engine.progress import Progress
         from penstock.engine.state import State
 
-        spark = self._fresh(checked)
+        spark = self._fresh(checked, plan)
         check_targets(spark, [*plan.sinks, *plan.dead_letters()])
         built = build(spark, plan.root)
         if dry:
@@ -331,7 +334,7 @@ class Session:
         elif how.reset:
             self.reset(name, missing_ok=True)
         stream = Stream(
-            self._fresh(checked),
+            self._fresh(checked, plan),
             plan,
             register(catalog, plan, name),
             root,
@@ -395,7 +398,7 @@ class Session:
         checked = replays.statement_of(self, entry, text, source)
         plan = replays.pipeline_in(checked, entry.name, _names(checked, None))
         return replays.replay(
-            self, entry, plan, lambda: self._fresh(checked), stage=stage, dry=dry, tell=tell
+            self, entry, plan, lambda: self._fresh(checked, plan), stage=stage, dry=dry, tell=tell
         )
 
     def _define(self, catalog: Catalog, plan: Define, text: str) -> str:
@@ -516,11 +519,19 @@ def _names(checked: Checked, name: str | None) -> Iterator[str]:
 def _jars(plans: Sequence[Plan]) -> tuple[str, ...]:
     """The jars that the connectors and formats of `plans` need."""
     found: dict[str, None] = {}
+    for end in _ends(plans):
+        found |= dict.fromkeys(end.connector.jars)
+        found |= dict.fromkeys(end.format.jars if end.format else ())
+    return tuple(found)
+
+
+def _ends(plans: Sequence[Plan]) -> Iterator[Scan | Write]:
+    """All that is read and written, dead letters included."""
     for plan in plans:
         node: Any = plan.plan if isinstance(plan, Explanation) else plan
         root = getattr(node, "root", None) or getattr(node, "node", None)
         scans = [root] if isinstance(root, Scan) else list(root.scans()) if root is not None else []
         for end in (*scans, *getattr(node, "sinks", ())):
-            found |= dict.fromkeys(end.connector.jars)
-            found |= dict.fromkeys(end.format.jars if end.format else ())
-    return tuple(found)
+            yield end
+            if end.dead_letter is not None:
+                yield end.dead_letter

@@ -10,8 +10,8 @@ A connector is registered by one entry point of the group `penstock.connectors`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = [
-    "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part", "ReadRequest",
-    "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Unknown", "Uri", "Writer",
+    "Access", "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part",
+    "ReadRequest", "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Unknown", "Uri", "Writer",
 ]  # fmt: skip
 
 Offset = int | str
@@ -125,6 +125,8 @@ class Format(Protocol):
     """What a connector that carries bytes sees of the format its rows are in, options included."""
 
     name: ClassVar[str]
+    by_spark: ClassVar[bool]
+    """Whether Spark's own writers write its files, with its committers and in its names."""
 
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         """The columns of these files, found by looking into them."""
@@ -149,7 +151,7 @@ class Format(Protocol):
         """The fields of any record in these files that `columns` lack."""
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        """Writes files of this format into the folder `path`, which is not there yet.
+        """Adds files of this format to the folder `path`, which need not be there.
 
         With `partition_by`, into folders `key=value` below it, as Spark's own writers do.
         """
@@ -284,6 +286,16 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Access:
+    """How Hadoop opens a file system."""
+
+    root: str
+    """The file system's address: `s3://bucket`."""
+    settings: Mapping[str, str] = field(repr=False)
+    """Of Spark's session, as Hadoop names them: endpoints, credentials."""
+
+
+@dataclass(frozen=True)
 class Refused:
     """A row that a target does not take, while it takes others."""
 
@@ -388,6 +400,10 @@ class Connector:
     def hidden(self, source: Any) -> tuple[Column, ...]:
         """Columns beside those of the rows, such as a message's key; there only when a query names them."""
         return ()
+
+    def access(self, options: Any) -> Access | None:
+        """How the file system of these options is opened; None where nothing is to be set."""
+        return None
 
     def is_unbounded(self, source: Any) -> bool:
         """Whether rows go on arriving, so that a statement that reads them is a stream."""

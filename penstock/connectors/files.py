@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -30,7 +30,7 @@ from penstock.connectors.base import (
     Unknown,
     Uri,
 )
-from penstock.connectors.staging import Delivery, check_writable, deliver
+from penstock.connectors.staging import Committer, Delivery, check_writable, deliver
 from penstock.connectors.templates import Target, compression_of
 from penstock.errors import DataError
 from penstock.options import Value
@@ -107,8 +107,8 @@ class Sink(SinkOptions):
 
 class Files(Connector):
     name = "files"
-    aliases = ("file", "filesystem", "local")
-    schemes = ("file",)
+    aliases: ClassVar[tuple[str, ...]] = ("file", "filesystem", "local")
+    schemes: ClassVar[tuple[str, ...]] = ("file",)
     capabilities = Capabilities(
         bounded=True,
         unbounded=True,
@@ -121,8 +121,8 @@ class Files(Connector):
         create_target=True,
         evolve_schema=True,
     )
-    Source = Source
-    Sink = Sink
+    Source: ClassVar[type[SourceOptions] | None] = Source
+    Sink: ClassVar[type[SinkOptions] | None] = Sink
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
         return {"path": uri.path}
@@ -208,6 +208,10 @@ class Files(Connector):
         return True
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
+        self._deliver(frame, sink, batch)
+        return ()
+
+    def _deliver(self, frame: DataFrame, sink: Any, batch: Batch, committer: Committer | None = None) -> None:
         delivery = Delivery(
             target=sink.target,
             batch=batch,
@@ -216,6 +220,6 @@ class Files(Connector):
             partition_by=sink.partition_by,
             timestamp_column=sink.timestamp_column,
             rows_per_file=sink.batch_size,
+            committer=committer,
         )
         deliver(frame, delivery)
-        return ()

@@ -1,14 +1,15 @@
 """Files delivered whole or not at all: written aside in a hidden folder, then moved into place.
 
-A file's name tells its pipeline, batch and sink, so a batch that runs again replaces what it left before,
-and whoever reads the folder, with whatever tool, sees each row once.
+Where a move is a copy, as on object stores, Spark's own writers put them in place by a committer that shows
+them all at the end. A file's name tells its pipeline, batch and sink, so a batch that runs again replaces
+what it left before, and whoever reads the folder, with whatever tool, sees each row once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +29,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PATH_COLUMN = "_penstock_path"
+_ASIDE = {
+    "mapreduce.outputcommitter.factory.class": (
+        "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
+    ),
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+}
+"""Files that nobody sees yet need not be moved a second time; and on Azure, whole folders cannot be."""
+
+
+class Committer:
+    """How Spark's own writers put files in place at once, on a store where a move is a copy."""
+
+    def settings(self, label: str) -> Mapping[str, str]:
+        """Settings of Spark's session while the files of a batch are written, whose names begin so."""
+        raise NotImplementedError
+
+    def clear(self, storage: Storage, folder: str, label: str) -> None:
+        """Removes what an earlier try of the batch, which failed or was killed, has left half done."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,16 @@ class Delivery:
     partition_by: tuple[str, ...] = ()
     timestamp_column: str | None = None
     rows_per_file: int | None = None
+    committer: Committer | None = None
+    """None where files are moved."""
+
+    @property
+    def can_be_committed(self) -> bool:
+        """Whether Spark's own writers can give files the names and the place that they are to have."""
+        ending = uncompressed(self.target.name.partition("*")[2])
+        named = not self.target.single and ending in ("", uncompressed(self.format.suffix))
+        timed = self.target.templated and self.timestamp_column is not None
+        return self.format.by_spark and named and not timed
 
     @property
     def label(self) -> str:
@@ -51,7 +80,7 @@ class Delivery:
 
 
 def deliver(frame: DataFrame, delivery: Delivery) -> None:
-    """Writes the rows aside, then puts the files in place; leaves nothing behind when it fails."""
+    """Puts the rows into files in their place; leaves nothing behind when it fails."""
     spark, target = frame.sparkSession, delivery.target
     storage = stores.of(spark, target.root)
     now = _at_batch_time(delivery, spark)
@@ -62,13 +91,41 @@ def deliver(frame: DataFrame, delivery: Delivery) -> None:
             f"{file} is one file, which cannot be added to",
             hint="write to a folder (a path that ends in '/'), or set mode = 'overwrite'",
         )
+    if delivery.committer is not None and delivery.can_be_committed:
+        _commit(frame, delivery, delivery.committer, storage, now)
+    else:
+        _move_in(frame, delivery, storage, now)
+
+
+def _commit(frame: DataFrame, delivery: Delivery, committer: Committer, storage: Storage, now: str) -> None:
+    """The committer shows the new files, or none of them; then the old ones go."""
+    # Invariant 2
+    target = delivery.target
+    folder, name = target.folder_of(now), target.name.partition("*")[0] + delivery.label
+    committer.clear(storage, folder, name)
+    old = set(_replaced(storage, delivery, now))
+    try:
+        settings = {**committer.settings(name), "mapreduce.output.basename": name}
+        with changed(frame.sparkSession, settings):
+            _stage(frame, delivery, folder)
+    except BaseException:
+        with suppress(Exception):
+            committer.clear(storage, folder, name)
+        raise
+    _remove(storage, old, target.root)
+
+
+def _move_in(frame: DataFrame, delivery: Delivery, storage: Storage, now: str) -> None:
+    """Writes the files aside, then moves each into its place."""
+    target = delivery.target
     aside = join(target.root, f".penstock-{delivery.label}")
     made = _first_missing(storage, target.root)
     placed: list[str] = []
     # Invariant 2
     try:
         storage.delete(aside)
-        _stage(frame, delivery, aside)
+        with changed(frame.sparkSession, _ASIDE):
+            _stage(frame, delivery, aside)
         moves = dict(_destinations(storage, delivery, aside, now))
         old = set(_replaced(storage, delivery, now))
         for source, place in moves.items():
@@ -129,7 +186,7 @@ def _check_way(storage: Storage, target: Target, made: str | None) -> None:
         raise DataError("folder-in-the-way", f"{file} is a folder, but the path has it as a file", hint=hint)
 
 
-def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
+def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
     from pyspark.sql import functions as f
 
     target = delivery.target
@@ -140,7 +197,7 @@ def _stage(frame: DataFrame, delivery: Delivery, aside: str) -> None:
         keys.insert(0, _PATH_COLUMN)
     rows = delivery.rows_per_file
     with changed(frame.sparkSession, {"spark.sql.files.maxRecordsPerFile": str(rows)} if rows else {}):
-        delivery.format.write(frame.coalesce(1) if target.single else frame, aside, tuple(keys))
+        delivery.format.write(frame.coalesce(1) if target.single else frame, folder, tuple(keys))
 
 
 def _column(frame: DataFrame, name: str) -> str:
@@ -181,7 +238,7 @@ def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
     By the batch's time, a path means one folder; by the rows' times, all that it could have written.
     """
     # Invariant 3
-    own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}(\..*)?")
+    own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}([-.].*)?")
     for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
         if delivery.mode == "overwrite" or own.fullmatch(path.rpartition("/")[2]):
             yield path

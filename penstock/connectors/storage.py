@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,49 +111,46 @@ class Local(Storage):
 
 
 class Hadoop(Storage):
-    """Any file system that Spark's Hadoop knows, through the JVM."""
+    """Any file system that Spark's Hadoop knows, through the JVM; what it complains of is an OSError."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        from py4j.protocol import Py4JJavaError
-
         session: Any = spark
         self._path = session._jvm.org.apache.hadoop.fs.Path
         try:
-            self._fs = self._path(path).getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        except Py4JJavaError as failure:
+            with _told():
+                self._fs = self._path(path).getFileSystem(
+                    session._jsparkSession.sessionState().newHadoopConf()
+                )
+        except OSError as failure:
             raise SetupError(
                 "no-filesystem",
-                f"cannot open the file system of {path}: {failure.java_exception.getMessage()}",
+                f"cannot open the file system of {path}: {failure}",
                 hint="check the scheme; its jars and settings go under `spark:` in penstock.yaml",
             ) from failure
 
     def find(self, path: str) -> Entry | None:
-        from py4j.protocol import Py4JJavaError
-
         try:
-            return Entry(path, self._fs.getFileStatus(self._path(path)).isDirectory())
-        except Py4JJavaError as failure:
-            if failure.java_exception.getClass().getSimpleName() in _NOT_THERE:
-                return None
-            raise _told(failure) from failure
+            with _told():
+                return Entry(path, self._fs.getFileStatus(self._path(path)).isDirectory())
+        except FileNotFoundError:
+            return None
 
     def children(self, folder: str) -> list[Entry]:
         if self.find(folder) is None:
             return []
-        statuses = self._fs.listStatus(self._path(folder))
-        entries = (Entry(join(folder, s.getPath().getName()), s.isDirectory()) for s in statuses)
+        with _told():
+            statuses = self._fs.listStatus(self._path(folder))
+        # Azure's lists a folder twice that has a blob of its own.
+        entries = {Entry(join(folder, s.getPath().getName()), s.isDirectory()) for s in statuses}
         return sorted(entries, key=lambda e: e.path)
 
     def size(self, path: str) -> int:
-        return int(self._fs.getFileStatus(self._path(path)).getLen())
+        with _told():
+            return int(self._fs.getFileStatus(self._path(path)).getLen())
 
     def make_folder(self, path: str) -> None:
-        from py4j.protocol import Py4JJavaError
-
-        try:
+        with _told():
             made = self._fs.mkdirs(self._path(path))
-        except Py4JJavaError as failure:
-            raise _told(failure) from failure
         if not made:
             raise OSError(f"cannot make the folder {path}")
 
@@ -174,24 +171,45 @@ class Hadoop(Storage):
             self.delete(old)
 
     def _rename(self, source: str, target: str) -> None:
-        if not self._fs.rename(self._path(source), self._path(target)):
+        with _told():
+            moved = self._fs.rename(self._path(source), self._path(target))
+        if not moved:
             raise SetupError("cannot-move", f"cannot move {source} to {target}")
 
     def delete(self, path: str) -> None:
-        self._fs.delete(self._path(path), True)
+        with _told():
+            self._fs.delete(self._path(path), True)
 
     def delete_empty(self, folder: str) -> bool:
-        from py4j.protocol import Py4JJavaError
-
-        with suppress(Py4JJavaError):
+        with suppress(OSError), _told():
             self._fs.delete(self._path(folder), False)
         return self.find(folder) is None
 
+    def abort_uploads(self, folder: str, name: str) -> None:
+        """Gives up uploads below a folder of files whose names begin so; only S3A has such."""
+        with _told():
+            for upload in self._fs.listMultipartUploads(join("/".join(segments(folder)[1]), "")):
+                if str(upload.key()).rpartition("/")[2].startswith(name):
+                    self._fs.abortMultipartUpload(upload)
 
-def _told(failure: Any) -> OSError:
+    def close(self) -> None:
+        """Ends the connection: the next one is made anew, with the settings of then."""
+        with _told():
+            self._fs.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     """What a file system of Hadoop complains of, in its first line."""
-    reason = failure.java_exception
-    return OSError(str(reason.getMessage() or reason.getClass().getSimpleName()).partition("\n")[0])
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as failure:
+        reason = failure.java_exception
+        name = str(reason.getClass().getSimpleName())
+        kind = FileNotFoundError if name in _NOT_THERE else OSError
+        raise kind(f"{name}: {reason.getMessage()}".partition("\n")[0]) from failure
 
 
 def of(spark: SparkSession, path: str) -> Storage:

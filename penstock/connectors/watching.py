@@ -41,7 +41,10 @@ def new_files(
         reader = reader.option("pathGlobFilter", name)
     files = reader.load(whole)
     if limits.start == "latest":
-        files = files.where(f.col("modificationTime") >= f.lit(limits.since or datetime.now(timezone.utc)))
+        since = limits.since or datetime.now(timezone.utc)
+        if stores.is_remote(whole):  # stores know whole seconds only: none that come in the first is lost
+            since = since.replace(microsecond=0)
+        files = files.where(f.col("modificationTime") >= f.lit(since))
     return files.select("path", "length")
 
 

@@ -61,7 +61,7 @@ def in_scan(scan: Scan) -> Iterator[None]:
         failure.at = failure.at or scan.at
         raise
     except Exception as failure:
-        translated = translate(failure, name=scan.label)
+        translated = translate(failure, name=scan.label, ends=(scan,))
         translated.at = translated.at or scan.at
         raise translated from failure
 

@@ -22,11 +22,11 @@ from penstock.errors import SetupError
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
 
-_COORDINATE = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+)")
+_COORDINATE = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+)(?::([\w.-]+))?")
 
 
 def fetch(coordinates: Sequence[str]) -> list[Path]:
-    """The files of `group:artifact:version`s, in that order; what is not there yet is fetched."""
+    """The files of `group:artifact:version[:classifier]`s, in that order; what is missing is fetched."""
     paths = [jar_path(coordinate) for coordinate in coordinates]
     missing = {c: path for c, path in zip(coordinates, paths, strict=True) if not path.is_file()}
     if missing:
@@ -38,13 +38,22 @@ def fetch(coordinates: Sequence[str]) -> list[Path]:
 
 def jar_path(coordinate: str) -> Path:
     """Where the jar of a coordinate is kept, whether it is there or not."""
+    group, artifact, version, classifier = _parts(coordinate)
+    return (
+        cache_folder("jars") / f"{group}_{artifact}-{version}{'-' * bool(classifier)}{classifier or ''}.jar"
+    )
+
+
+def _parts(coordinate: str) -> tuple[str, str, str, str | None]:
     match = _COORDINATE.fullmatch(coordinate)
     if match is None:
         raise SetupError(
-            "bad-jar", f"'{coordinate}' is not a jar's coordinate", hint="write group:artifact:version"
+            "bad-jar",
+            f"'{coordinate}' is not a jar's coordinate",
+            hint="write group:artifact:version, or group:artifact:version:classifier",
         )
-    group, artifact, version = match.groups()
-    return cache_folder("jars") / f"{group}_{artifact}-{version}.jar"
+    group, artifact, version, classifier = match.groups()
+    return group, artifact, version, classifier
 
 
 @contextmanager
@@ -66,23 +75,53 @@ def _fetch_one(jvm: JVMView, coordinate: str, path: Path) -> None:
     from py4j.protocol import Py4JJavaError
 
     maven = _object(jvm, "org.apache.spark.util.MavenUtils")
-    nothing = jvm.scala.Option.empty()
     log = jvm.java.io.ByteArrayOutputStream()
     out = jvm.java.io.PrintStream(log)
+    shown = jvm.java.lang.System.out
     try:
+        jvm.java.lang.System.setOut(out)  # Ivy prints what it does
         home = jvm.scala.Option.apply(str(cache_folder("ivy")))
-        settings = maven.buildIvySettings(nothing, home, False, out)
-        found = maven.resolveMavenCoordinates(
-            coordinate, settings, nothing, False, _object(jvm, "scala.collection.immutable.Nil"), False, out
+        ivy = jvm.org.apache.ivy.Ivy.newInstance(
+            maven.buildIvySettings(jvm.scala.Option.empty(), home, False, out)
         )
+        wanted = _wanted(jvm, coordinate)
+        options = jvm.org.apache.ivy.core.resolve.ResolveOptions()
+        options.setTransitive(False)
+        options.setConfs(wanted.getConfigurationsNames())
+        found = ivy.resolve(wanted, options).getAllArtifactsReports()
     except Py4JJavaError as failure:
         raise _missing(coordinate, str(failure.java_exception.getMessage()), log.toString()) from None
-    if found.isEmpty():
-        raise _missing(coordinate, "nothing was found", log.toString())
+    finally:
+        jvm.java.lang.System.setOut(shown)
+    file = found[0].getLocalFile() if len(found) else None
+    if file is None:
+        raise _missing(coordinate, "not found in any repository", log.toString())
     # Renamed at the end, so that a jar in the cache is always whole.
     partial = path.with_name(f"{path.name}.{os.getpid()}")
-    shutil.copyfile(found.head(), partial)
+    shutil.copyfile(file.getPath(), partial)
     partial.replace(path)
+
+
+def _wanted(jvm: JVMView, coordinate: str) -> Any:
+    """A module that needs one jar."""
+    group, artifact, version, classifier = _parts(coordinate)
+    module, ids = (
+        jvm.org.apache.ivy.core.module.descriptor,
+        jvm.org.apache.ivy.core.module.id.ModuleRevisionId,
+    )
+    wanted = module.DefaultModuleDescriptor.newDefaultInstance(ids.newInstance("penstock", "jar", "1"))
+    jar = module.DefaultDependencyDescriptor(
+        wanted, ids.newInstance(group, artifact, version), False, False, False
+    )
+    jar.addDependencyConfiguration("default", "default" if classifier else "master")
+    if classifier:
+        more = jvm.java.util.HashMap()
+        more.put("m:classifier", classifier)
+        jar.addDependencyArtifact(
+            "default", module.DefaultDependencyArtifactDescriptor(jar, artifact, "jar", "jar", None, more)
+        )
+    wanted.addDependency(jar)
+    return wanted
 
 
 def _object(jvm: JVMView, name: str) -> Any:

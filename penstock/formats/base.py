@@ -44,6 +44,8 @@ class Format:
     implied: ClassVar[dict[str, dict[str, Any]]] = {}
     """Options that an alias or extension stands for: `{'tsv': {'delimiter': '\\t'}}`."""
     jars: ClassVar[tuple[str, ...]] = ()
+    by_spark: ClassVar[bool] = True
+    """Whether Spark's own writers write its files, with its committers and in its names."""
     in_messages: ClassVar[bool] = False
     """Whether a message can hold a row of it, so that `sample`, `decode` and `encode` work."""
     ReadOptions: ClassVar[type[Options]] = Options
@@ -86,7 +88,7 @@ class Format:
         return ()
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        """Writes files of this format into the folder `path`, which is not there yet.
+        """Adds files of this format to the folder `path`, which need not be there.
 
         With `partition_by`, into folders `key=value` below it, as Spark's own writers do. The session's
         `spark.sql.files.maxRecordsPerFile` bounds the rows of a file.

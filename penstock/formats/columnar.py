@@ -9,7 +9,7 @@ from pydantic import Field
 from penstock.formats.base import Format
 from penstock.formats.frames import columns_of, finished, nothing_to_infer, spark_ddl, under_base, wanted
 from penstock.formats.unknown import lacking
-from penstock.formats.whole_files import bad_file, damage, names_in, read_sound, rejects_of_files
+from penstock.formats.whole_files import bad_file, names_in, read_sound, rejects_of_files, sift
 from penstock.options import Options
 from penstock.schema import Column, Unknown
 
@@ -56,11 +56,13 @@ class Columnar(Format):
                 raise nothing_to_infer(paths) from None
             raise
         except Py4JJavaError:
-            # What Spark does not put into words of its own, such as ORC's footers, names no file.
-            for path in paths:
-                if reason := damage(spark, self.name, path):
-                    raise bad_file(path, reason) from None
-            raise
+            # The columns are those of the sound files; what becomes of the others is seen when they are read.
+            sound, damaged = sift(spark, self.name, paths)
+            if not damaged:
+                raise
+            if not sound:
+                raise bad_file(*next(iter(damaged.items()))) from None
+            return self.discover(spark, sound)
 
     def read(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
@@ -99,7 +101,7 @@ class Columnar(Format):
         return tuple(found)
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        frame.write.partitionBy(*partition_by).format(self.name).option(
+        frame.write.mode("append").partitionBy(*partition_by).format(self.name).option(
             "compression", self.options.compression
         ).save(path)
 

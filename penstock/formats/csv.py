@@ -292,7 +292,7 @@ class Csv(Format):
         _refuse_nested_rows(frame.schema)
         o = self.options
         options = {**self._writing(), "header": o.header, "compression": o.compression, **patterns(o)}
-        frame.write.partitionBy(*partition_by).options(**options).csv(path)
+        frame.write.mode("append").partitionBy(*partition_by).options(**options).csv(path)
 
     def _writing(self) -> dict[str, Any]:
         """Spark's options for files and messages."""

@@ -206,7 +206,7 @@ class Json(Format):
         return self.unknown_in_messages(lines, columns, ("file",))
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:
-        writer = frame.write.partitionBy(*partition_by).options(**patterns(self.options))
+        writer = frame.write.mode("append").partitionBy(*partition_by).options(**patterns(self.options))
         writer = writer.option("ignoreNullFields", not self.options.null_fields)
         writer.option("compression", self.options.compression).json(path)
 

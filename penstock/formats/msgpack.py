@@ -55,6 +55,7 @@ class MessagePack(Format):
     name = "msgpack"
     aliases = ("messagepack", "mpk")
     extensions = ("msgpack", "mpk")
+    by_spark = False
     in_messages = True
     WriteOptions = WriteOptions
 

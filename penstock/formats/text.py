@@ -155,7 +155,9 @@ class Text(_Whole):
                 f"text takes one STRING column, not ({', '.join(frame.columns)})",
                 hint="join them into one: SELECT concat_ws(' ', a, b) AS value",
             )
-        frame.write.partitionBy(*partition_by).option("compression", self.options.compression).text(path)
+        frame.write.mode("append").partitionBy(*partition_by).option(
+            "compression", self.options.compression
+        ).text(path)
 
 
 class Binary(_Whole):

@@ -60,6 +60,10 @@ class Subject:
     columns: tuple[Column, ...] = COLUMNS
     format: Format | None = None
 
+    def session(self, spark: SparkSession) -> SparkSession:
+        """The session that it is tried in."""
+        return spark
+
     def source(self) -> SourceOptions:
         """A source that holds `rows()`."""
         raise NotImplementedError
@@ -114,6 +118,10 @@ def same_rows(got: Iterable[Row], expected: Iterable[Row], what: str) -> None:
     missing, extra = want - have, have - want
     assert not missing, f"{what}: {missing.total()} of {want.total()} rows are missing: {next(iter(missing))}"
     assert not extra, f"{what}: {extra.total()} rows too many: {next(iter(extra))}"
+
+
+def in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:

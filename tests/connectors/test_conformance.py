@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.connectors import memory, registry
+from penstock.connectors.azure import Azure
 from penstock.connectors.base import Column, Connector, SinkOptions, SourceOptions
 from penstock.connectors.datagen import COLUMNS as DATAGEN_COLUMNS
 from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
 from penstock.connectors.files import Files
+from penstock.connectors.gcs import Gcs
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
+from penstock.connectors.s3 import S3
 from penstock.formats import registry as formats
 
+from .buckets import AzureSubject, BucketSubject, GcsSubject, S3Subject
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
 from .spooled import (
@@ -34,6 +38,7 @@ from .spooled import (
     SpooledSubject,
     StartsAnew,
 )
+from .subject import in_utc
 from .topics import KafkaSubject
 
 if TYPE_CHECKING:
@@ -52,10 +57,6 @@ def typed(row: dict[str, Any]) -> Row:
         "at": datetime.fromisoformat(row["at"].replace("Z", "+00:00")),
         **({"note": row["note"]} if "note" in row else {}),
     }
-
-
-def in_utc(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 class FilesSubject(Subject):
@@ -194,13 +195,17 @@ SUBJECTS: dict[str, Any] = {
     "listed": ListedSubject,
     "spooled": SpooledSubject,
     "kafka": lambda folder: KafkaSubject(typed),
+    "s3": lambda folder: S3Subject(),
+    "gcs": lambda folder: GcsSubject(),
+    "azure": lambda folder: AzureSubject(),
 }
 CONNECTORS = {
     "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
-    "spooled": Spooled,
+    "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
 }  # fmt: skip
+SERVERS = ("kafka", "s3", "gcs", "azure")
 CASES = [
-    pytest.param(make, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.server] * (name == "kafka"))
+    pytest.param(make, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.server] * (name in SERVERS))
     for name, make in SUBJECTS.items()
     for check in checks_for(CONNECTORS[name.split("-")[0]]())
 ]
@@ -213,7 +218,9 @@ def test_conforms(
     subject = make(tmp_path)
     if isinstance(subject, KafkaSubject):
         subject.kafka = request.getfixturevalue("kafka")
-    check(spark, subject)
+    if isinstance(subject, BucketSubject):
+        subject.server = request.getfixturevalue(subject.fixture)
+    check(subject.session(spark), subject)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

@@ -97,7 +97,10 @@ def test_an_unknown_scheme_names_all_that_were_considered() -> None:
 def test_a_scheme_that_is_not_in_this_version_lists_those_that_are() -> None:
     with pytest.raises(StatementError) as caught:
         registry.for_uri(Uri.parse("xyz://h:9092/t"), HERE)
-    assert "datagen, file, http, https, kafka, memory, redpanda, terminal" in str(caught.value.hint)
+    assert (
+        "abfs, abfss, az, azure, datagen, file, gcs, gs, http, https, kafka, memory, redpanda, s3, s3a, terminal"
+        in str(caught.value.hint)
+    )
     assert "not in this version" in str(caught.value.hint)
 
 

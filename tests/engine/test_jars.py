@@ -25,7 +25,7 @@ def test_a_jar_that_is_there_needs_no_jvm(cache: Path, monkeypatch: pytest.Monke
     assert fetch([]) == []
 
 
-@pytest.mark.parametrize("coordinate", ["spark-avro", "a:b", "a:b:c:d", "../a:b:c/d", ""])
+@pytest.mark.parametrize("coordinate", ["spark-avro", "a:b", "a:b:c:d:e", "a:b:c:", "../a:b:c/d", ""])
 def test_a_bad_coordinate_is_refused(cache: Path, coordinate: str) -> None:
     with pytest.raises(SetupError, match="not a jar's coordinate"):
         fetch([coordinate])
@@ -37,6 +37,14 @@ def test_fetches_a_jar_alone(cache: Path) -> None:
     (path,) = fetch([AVRO])
     assert [file.name for file in cache.iterdir()] == [path.name]
     assert "org/apache/spark/sql/avro/AvroDataToCatalyst.class" in zipfile.ZipFile(path).namelist()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_fetches_a_jar_by_its_classifier(cache: Path) -> None:
+    (path,) = fetch(["org.apache.spark:spark-avro_2.13:4.1.1:sources"])
+    assert path.name == "org.apache.spark_spark-avro_2.13-4.1.1-sources.jar"
+    assert any(name.endswith("AvroDataToCatalyst.scala") for name in zipfile.ZipFile(path).namelist())
 
 
 @pytest.mark.spark

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.servers.azure import Azurite
     from tests.servers.cluster import Cluster
+    from tests.servers.gcs import Gcs
     from tests.servers.kafka import Kafka
     from tests.servers.registry import Registry
+    from tests.servers.s3 import S3
 
 
 @pytest.fixture(scope="session")
@@ -37,4 +40,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     from tests.servers.cluster import Cluster
 
     with Cluster(tmp_path_factory.mktemp("cluster")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """An S3 that lets in everybody."""
+    from tests.servers.s3 import S3
+
+    with S3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def strict_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """An S3 that refuses all keys but its own."""
+    from tests.servers.s3 import S3
+
+    with S3(tmp_path_factory.mktemp("strict_s3"), strict=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gcs]:
+    """A Google Cloud Storage."""
+    from tests.servers.gcs import Gcs
+
+    with Gcs(tmp_path_factory.mktemp("gcs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    """A blob storage of Azure."""
+    from tests.servers.azure import Azurite
+
+    with Azurite(tmp_path_factory.mktemp("azurite")) as server:
         yield server

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import SetupError
 from tests.servers import maven
+from tests.servers.cached import kept
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +26,14 @@ def test_it_is_fetched_once_by_many_at_a_time(cache: Path) -> None:
         fetched.append(folder)
         (folder / "a.jar").write_text("a", encoding="utf-8")
 
-    threads = [threading.Thread(target=maven.kept, args=("it", "a:b:1", fetch)) for _ in range(4)]
+    threads = [threading.Thread(target=kept, args=("it", "a:b:1", fetch)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(fetched) == 1
-    assert [file.name for file in maven.kept("it", "a:b:1", fetch).iterdir()] == ["a.jar"]
-    assert maven.kept("it", "a:b:2", fetch) != maven.kept("it", "a:b:1", fetch)
+    assert [file.name for file in kept("it", "a:b:1", fetch).iterdir()] == ["a.jar"]
+    assert kept("it", "a:b:2", fetch) != kept("it", "a:b:1", fetch)
 
 
 def test_a_failure_leaves_nothing_half_made(cache: Path) -> None:
@@ -41,15 +42,15 @@ def test_a_failure_leaves_nothing_half_made(cache: Path) -> None:
         raise SetupError("no-server", "the line is dead")
 
     with pytest.raises(SetupError, match="the line is dead"):
-        maven.kept("it", "a:b:1", fail)
+        kept("it", "a:b:1", fail)
     assert [file.suffix for file in cache.iterdir()] == [".lock"]
 
 
 def test_what_a_killed_run_left_is_swept_away(cache: Path) -> None:
-    first = maven.kept("it", "a:b:1", lambda folder: None)
+    first = kept("it", "a:b:1", lambda folder: None)
     first.rename(f"{first}.partial")
     Path(f"{first}.partial", "half").touch()
-    assert list(maven.kept("it", "a:b:1", lambda folder: None).iterdir()) == []
+    assert list(kept("it", "a:b:1", lambda folder: None).iterdir()) == []
 
 
 def test_a_machine_without_maven_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,83 @@
+"""Files in Google Cloud Storage. Exactly once: the files of a batch appear one after the other, each whole,
+and a batch that runs again replaces its own files.
+
+Without credentials in the options they are those of the machine, or those that `gcloud` keeps.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, SecretStr, model_validator
+
+from penstock.connectors import files
+from penstock.connectors.object_stores import COMMITTERS_JAR, ByManifest, ObjectStore
+from penstock.options import Options
+
+
+class Access(Options):
+    """How buckets are reached."""
+
+    project: str | None = Field(None, description="The project that is charged.")
+    service_account_file: str | None = Field(
+        None, description="A file with the key of a service account, as JSON."
+    )
+    client_email: str | None = Field(None, description="A service account, in place of a file.")
+    private_key: SecretStr | None = Field(None, description="Its private key.")
+    anonymous: bool = Field(False, description="Whether to come without credentials, as to public data.")
+    endpoint: str | None = Field(None, description="The address of a store other than Google's.")
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Access:
+        if (self.client_email is None) != (self.private_key is None):
+            raise ValueError("client_email and private_key belong together")
+        ways = (self.service_account_file, self.client_email, self.anonymous or None)
+        if sum(way is not None for way in ways) > 1:
+            raise ValueError("service_account_file, client_email and anonymous exclude each other")
+        return self
+
+    def hadoop(self) -> dict[str, str]:
+        """What Hadoop is to know."""
+        key = self.private_key.get_secret_value() if self.private_key else None
+        told = {
+            "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+            "fs.gs.project.id": self.project,
+            "fs.gs.storage.root.url": self.endpoint,
+            "fs.gs.auth.service.account.json.keyfile": self.service_account_file,
+            "fs.gs.auth.service.account.email": self.client_email,
+            "fs.gs.auth.service.account.private.key": key,
+            "fs.gs.auth.null.enable": "true" if self.anonymous else None,
+            "fs.gs.auth.service.account.enable": "false" if self.anonymous else None,
+            # Failures are tried again as the sink or the stream says.
+            "fs.gs.http.max.retry": "2",
+            "fs.gs.http.connect-timeout": "10000",
+        }
+        return {key: value for key, value in told.items() if value is not None}
+
+
+class Source(Access, files.Source):
+    path: str = Field("", description="gs://bucket/key, as for files.")
+
+
+class Sink(Access, files.Sink):
+    path: str = Field("", description="gs://bucket/key, as for files.")
+
+
+class Gcs(ObjectStore):
+    name = "gcs"
+    aliases = ("gs", "google-cloud-storage")
+    schemes = ("gs", "gcs")
+    jars = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded", COMMITTERS_JAR)
+    Source = Source
+    Sink = Sink
+    committer = ByManifest(
+        gs="org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+    )
+    speaks = re.compile(r"com\.google\.")
+    denied = re.compile(
+        r'"code" ?: ?40[13]|\b401 Unauthorized|\b403 Forbidden|invalid_grant|Error getting access token'
+    )
+    missing = re.compile(r"The specified bucket does not exist|JsonResponseException: 404")
+    passing = re.compile(
+        r"ConnectException|UnknownHostException|SocketTimeout|\b50\d (?:Service|Internal|Bad)"
+    )

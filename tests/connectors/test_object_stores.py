@@ -1,0 +1,160 @@
+"""Files in buckets, by statements, against each store's emulator; looked into with the store's own client."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.api import Ran, Session
+from penstock.errors import PenstockError
+
+from .buckets import AzureSubject, BucketSubject, GcsSubject, S3Subject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+STORES = {"s3": S3Subject, "gcs": GcsSubject, "azure": AzureSubject}
+ROWS = [{"id": n, "kind": "ab"[n % 2], "at": f"2024-03-0{1 + n % 2}T10:00:00Z"} for n in range(10)]
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    with Session(spark=spark) as session:
+        yield session
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> BucketSubject:
+    """A bucket of its own."""
+    made: BucketSubject = STORES[request.param]()
+    made.server = request.getfixturevalue(made.fixture)
+    made.make_bucket()
+    return made
+
+
+def end(store: BucketSubject, key: str, **options: Any) -> str:
+    """A source or sink as it stands in a statement."""
+    settings = {**store.credentials(), **options}
+    words = ", ".join(f"{key} = {_value(value)}" for key, value in settings.items())
+    return f"'{store.at(key)}' WITH ({words})"
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool | int) else f"'{value}'"
+
+
+def run(session: Session, text: str, **more: Any) -> Ran:
+    ran = session.run(text, **more)[-1]
+    assert isinstance(ran, Ran)
+    return ran
+
+
+def tables(store: BucketSubject, prefix: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each Parquet file."""
+    server = store.server
+    return {
+        key: pq.read_table(io.BytesIO(server.get(store.bucket, key))).to_pylist()
+        for key in server.keys(store.bucket, prefix)
+        if key.endswith(".parquet")
+    }
+
+
+def ids(store: BucketSubject, prefix: str) -> list[int]:
+    return sorted(row["id"] for rows in tables(store, prefix).values() for row in rows)
+
+
+@pytest.mark.parametrize("ending", ["json", "csv.gz", "parquet", "orc", "avro"])
+def test_rows_go_and_come_back(session: Session, store: BucketSubject, ending: str) -> None:
+    run(session, f"SELECT id, kind FROM 'rows.jsonl' INTO {end(store, f'out/*.{ending}')}")
+    again = run(session, f"SELECT * FROM {end(store, f'out/*.{ending}')} INTO 'back/*.parquet'", name="back")
+    assert again.rows == 10
+    back = pq.read_table("back").to_pylist()
+    assert sorted((int(r["id"]), r["kind"]) for r in back) == [(r["id"], r["kind"]) for r in ROWS]
+
+
+def test_partitions_are_replaced_and_read(session: Session, store: BucketSubject) -> None:
+    into = end(store, "out/", format="parquet", partition_by="kind", mode="overwrite")
+    for _ in range(2):
+        run(session, f"SELECT id, kind FROM 'rows.jsonl' INTO {into}", name="p")
+    assert ids(store, "out/") == list(range(10))
+    assert {key.split("/")[1] for key in tables(store, "out/")} == {"kind=a", "kind=b"}
+    text = f"SELECT id, kind FROM {end(store, 'out/', format='parquet')} WHERE kind = 'b' INTO 'b/*.parquet'"
+    assert run(session, text, name="b").rows == 5
+
+
+def test_paths_by_the_time_of_each_row(session: Session, store: BucketSubject) -> None:
+    into = end(store, "out/day={YYYY-MM-DD}/*.parquet", timestamp_column="at")
+    run(session, f"SELECT id, CAST(at AS TIMESTAMP) AS at FROM 'rows.jsonl' INTO {into}")
+    found = {key.split("/")[1]: [row["id"] for row in rows] for key, rows in tables(store, "out/").items()}
+    assert {day: sorted(rows) for day, rows in found.items()} == {
+        "day=2024-03-01": [0, 2, 4, 6, 8], "day=2024-03-02": [1, 3, 5, 7, 9]
+    }  # fmt: skip
+
+
+def test_one_file_of_just_that_name(session: Session, store: BucketSubject) -> None:
+    run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/all.json.gz')}")
+    lines = gzip.decompress(store.server.get(store.bucket, "out/all.json.gz")).decode().splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == list(range(10))
+
+
+def test_a_bounded_statement_must_say_what_to_do_with_rows(session: Session, store: BucketSubject) -> None:
+    text = f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}"
+    run(session, text)
+    with pytest.raises(PenstockError) as caught:
+        run(session, text)
+    assert caught.value.code == "target-not-empty"
+    run(
+        session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet', mode='append')}", name="more"
+    )
+    assert ids(store, "out/") == sorted([*range(10), *range(10)])
+
+
+def test_files_are_watched_and_archived(session: Session, store: BucketSubject) -> None:
+    def put(name: str, *numbers: int) -> None:
+        file = io.BytesIO()
+        pq.write_table(pa.table({"id": list(numbers)}), file)
+        store.server.put(store.bucket, f"in/{name}.parquet", file.getvalue())
+
+    source = end(store, "in/*.parquet", watch=True, archive_to=store.at("done"))
+    text = f"SELECT id FROM {source} INTO {end(store, 'out/*.parquet')}"
+    put("a", 1, 2)
+    run(session, text, name="w", until_caught_up=True)
+    put("b", 3)
+    run(session, text, name="w", until_caught_up=True)
+    assert ids(store, "out/") == [1, 2, 3]
+    assert tables(store, "in/") == {}
+    assert sorted(tables(store, "done/")) == ["done/a.parquet", "done/b.parquet"]
+
+
+def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> None:
+    store.bucket = "nowhere-to-be-found"
+    for text in (
+        f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}",
+        f"SELECT id FROM {end(store, 'in/*.parquet')} INTO 'back/*.parquet'",
+    ):
+        with pytest.raises(PenstockError) as caught:
+            run(session, text)
+        assert caught.value.code == "missing-bucket", caught.value
+        assert "nowhere-to-be-found" in caught.value.message
+        assert caught.value.at is not None
+    assert not Path("back").exists()
+
+
+def test_a_store_that_is_away(session: Session, store: BucketSubject) -> None:
+    credentials = store.credentials() | {"endpoint": "http://127.0.0.1:9"}
+    store.credentials = lambda: credentials  # type: ignore[method-assign]
+    with pytest.raises(PenstockError) as caught:
+        run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}")
+    assert caught.value.code == "store-unreachable", caught.value
