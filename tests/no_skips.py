@@ -20,4 +20,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _missed(config: pytest.Config) -> int:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:  # a worker, which reports to another process
+        return 0
     return sum(len(reporter.stats.get(kind, ())) for kind in ("skipped", "xfailed", "xpassed"))

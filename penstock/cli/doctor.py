@@ -193,7 +193,8 @@ def _secrets(project: Project) -> Iterator[Check]:
 
     unset, found = False, 0
     store = project.secrets()
-    settings = [s for endpoint in project.data_sources.values() for s in endpoint.settings]
+    endpoints = (*project.data_sources.values(), *project.defaults.values())
+    settings = [s for endpoint in endpoints for s in endpoint.settings]
     places = [(s.key, s.value, s.at) for s in settings]
     places += [(key, getattr(project, key), project.at(key)) for key in ("master", "streams", "warehouse")]
     places += [(key, value, project.at(f"spark.{key}")) for key, value in project.spark.items()]

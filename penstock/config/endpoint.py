@@ -93,9 +93,18 @@ def _section(document: Document, role: Role | None) -> str:
 def type_and_settings(node: Node, owner: str) -> Endpoint:
     """An entry of `data_sources:`: its type, and every other key as it stands."""
     require_map(node, owner)
-    settings = tuple(
+    return Endpoint(type_of(node, required=True), _settings(node, but="type"), node.key_at or node.at)
+
+
+def defaults_of(type: str, node: Node) -> Endpoint:
+    """An entry of `defaults:`: settings for all endpoints of a type."""
+    require_map(node, f"'defaults.{type}'")
+    return Endpoint(type, _settings(node), node.key_at or node.at)
+
+
+def _settings(node: Node, but: str | None = None) -> tuple[Setting, ...]:
+    return tuple(
         Setting(key, child.plain(), child.span)
         for key, child in node.items.items()
-        if key != "type" and child.value is not None
+        if key != but and child.value is not None
     )
-    return Endpoint(type_of(node, required=True), settings, node.key_at or node.at)

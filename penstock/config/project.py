@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationError
 
 from penstock.config.check import Text, check, require_map
-from penstock.config.endpoint import Endpoint, load_endpoint, type_and_settings
+from penstock.config.endpoint import Endpoint, defaults_of, load_endpoint, type_and_settings
 from penstock.config.load import Document, Files, load
 from penstock.config.overlay import PROFILES, SECTIONS
 from penstock.config.profiles import (
@@ -54,6 +54,9 @@ class Project(Options):
     )
     data_sources: dict[str, InstanceOf[Endpoint]] = Field(
         default_factory=dict, description="Sources and sinks by name, each with a type and its options."
+    )
+    defaults: dict[str, InstanceOf[Endpoint]] = Field(
+        default_factory=dict, description="Options by the name of a connector, for all that do not set them."
     )
     performance_profiles: dict[str, InstanceOf[PerformanceProfile]] = Field(
         default_factory=dict, description="Profiles for speed by name."
@@ -187,6 +190,10 @@ def _built(root: Node, profiles: Profiles) -> dict[str, Any]:
         built["data_sources"] = {
             name: type_and_settings(node, f"data source '{name}'") for name, node in sources.items.items()
         }
+    defaults = root.items.get("defaults")
+    if defaults is not None:
+        require_map(defaults, "'defaults'")
+        built["defaults"] = {name: defaults_of(name, node) for name, node in defaults.items.items()}
     for key, known in zip(PROFILES, (profiles.performance, profiles.delivery), strict=True):
         if key in root.items:
             built[key] = {name: known[name] for name in root.items[key].items}

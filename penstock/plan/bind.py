@@ -332,16 +332,27 @@ class Binder:
     def _settings(
         self, described: Described, settings: Iterable[Setting], model: type[Options], role: Kind
     ) -> list[Setting]:
-        """What stands for an endpoint, weakest first: profiles, its description, its own `WITH`."""
+        """What stands for an endpoint, weakest first: the project's defaults, profiles, its description, its
+        own `WITH`."""
         self._notes += described.notes
         profiles, own = split((*described.settings, *settings), Profiled)
         effects = self._effects(profiles, described.connector.name, model, role)
         merged: dict[Any, Setting] = {}
-        for setting in (*effects, *own):
+        for setting in (*self._defaults(described.connector, model), *effects, *own):
             known = path_of(setting.key, model)
             if known or not setting.wish:
                 merged[known or setting.key.lower()] = setting
         return list(merged.values())
+
+    def _defaults(self, connector: Connector, model: type[Options]) -> Iterator[Setting]:
+        """The project's settings for all sources and sinks of a connector, as far as this one knows them."""
+        for name, given in self.project.defaults.items():
+            if connectors.by_name(name, given.at) is not connector:
+                continue
+            models = [m for m in (connector.Source, connector.Sink) if m is not None]
+            unknown = (s for s in given.settings if not path_of(s.key, *models))
+            refuse_unknown(unknown, connector.name, *models)
+            yield from (s for s in given.settings if path_of(s.key, model))
 
     def _effects(
         self, chosen: Iterable[Setting], owner: str, model: type[Options], role: Kind

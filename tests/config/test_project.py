@@ -81,6 +81,8 @@ def test_data_sources_merge_by_name(write: Write) -> None:
         ("data_sources: 5", "bad-value", "p.yaml:1:15", None),
         ("data_sources: {a: 5}", "bad-value", "p.yaml:1:19", None),
         ("data_sources: {a: {x: 5}}", "missing-key", "p.yaml:1:16", "type: kafka"),
+        ("defaults: 5", "bad-value", "p.yaml:1:11", None),
+        ("defaults: {s3: 5}", "bad-value", "p.yaml:1:16", None),
         ("delivery_profiles: {a: {acks: x}}", "bad-value", "p.yaml:1:31", None),
         ("datasource: {type: x}", "not-a-project", "p.yaml:1:1", None),
     ],

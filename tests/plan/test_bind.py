@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.api import Session
+from penstock.connectors.s3 import Access
 from penstock.errors import OptionError, PenstockError, StatementError
 from penstock.plan import explain
 from penstock.plan.nodes import Define, Pipeline, Plan, Scan, Transform
@@ -121,6 +122,33 @@ def test_names_come_from_the_project(project: Path) -> None:
     )
     node = scan("SELECT id FROM readings r")
     assert (node.label, node.options.model_dump()["path"]) == ("readings", "a.csv")
+
+
+def test_defaults_hold_for_all_of_a_connector_that_say_nothing_else(project: Path) -> None:
+    (project / "penstock.yaml").write_text(
+        "defaults: {s3: {endpoint: 'http://one', region: here, retries: 3}, files: {recursive: true}}"
+    )
+    plan = bound("SELECT a FROM 's3://b/x.csv' INTO 's3://b/y/*.csv' WITH (region = 'there')")
+    assert isinstance(plan, Pipeline)
+    (source,), (sink,) = plan.root.scans(), plan.sinks
+    found = [(o.endpoint, o.region) for o in (source.options, sink.options) if isinstance(o, Access)]
+    assert found == [("http://one", "here"), ("http://one", "there")]
+    assert sink.options.retries == 3
+    assert scan("SELECT a FROM 'x.csv'").options.recursive
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place"),
+    [
+        ("defaults: {s3: {endpiont: x}}", "unknown-option", "penstock.yaml:1:17"),
+        ("defaults: {s4: {endpoint: x}}", "no-connector", "penstock.yaml:1:12"),
+    ],
+)
+def test_defaults_that_nobody_knows(project: Path, text: str, code: str, place: str) -> None:
+    (project / "penstock.yaml").write_text(text)
+    failure = fails("SELECT a FROM 's3://b/x.csv'")
+    assert failure.code == code
+    assert str(failure.at).endswith(place)
 
 
 def test_a_bad_value_in_the_project_is_shown_there(project: Path) -> None:
