@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -84,3 +85,30 @@ class Moving:
         """Kills it while a batch stands at each of these probes."""
         with self.stopped_at(*names) as reached:
             return self.kill_when(reached, ", ".join(names), *arguments)
+
+    def planned(self) -> int:
+        """How many batches have begun, in all streams."""
+        return len(list((self.folder / ".penstock").glob("pipelines/*/checkpoint/offsets/[0-9]*")))
+
+    def kill_by_chance(self, times: int, seconds: float, *arguments: str) -> None:
+        """Kills it so often, one time in four while it starts, else some seconds after a batch began."""
+        seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(2**32)))
+        print(f"PENSTOCK_SEED={seed}")
+        chance = random.Random(seed)
+        while self.kills < times:
+            before = self.planned() if chance.random() < 0.75 else -1
+            moment = _After(lambda before=before: self.planned() > before, chance.uniform(0, seconds))
+            assert self.kill_when(moment, "a random moment", *arguments), "all was moved before the last kill"
+
+
+class _After:
+    """True from some seconds after something has first happened."""
+
+    def __init__(self, happens: Callable[[], bool], seconds: float) -> None:
+        self._happens, self._seconds = happens, seconds
+        self._due: float | None = None
+
+    def __call__(self) -> bool:
+        if self._due is None and self._happens():
+            self._due = time.monotonic() + self._seconds
+        return self._due is not None and time.monotonic() >= self._due

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -87,28 +84,6 @@ def is_staged(folder: Path) -> bool:
     return any(folder.glob(".penstock-*/**/*.parquet"))
 
 
-def planned(folder: Path) -> int:
-    """How many batches have begun, in all streams."""
-    return len(list((folder / ".penstock").glob("pipelines/*/checkpoint/offsets/[0-9]*")))
-
-
-def _moves(folder: Path, before: int) -> bool:
-    return planned(folder) > before
-
-
-class _After:
-    """True from some seconds after something has first happened."""
-
-    def __init__(self, happens: Callable[[], bool], seconds: float) -> None:
-        self._happens, self._seconds = happens, seconds
-        self._due: float | None = None
-
-    def __call__(self) -> bool:
-        if self._due is None and self._happens():
-            self._due = time.monotonic() + self._seconds
-        return self._due is not None and time.monotonic() >= self._due
-
-
 def test_killed_at_each_stage_of_a_batch(source: Kafka, moving: Moving) -> None:
     stages = {
         "before the write": ("k-before", "p-before", "b-before"),
@@ -127,13 +102,6 @@ def test_killed_at_each_stage_of_a_batch(source: Kafka, moving: Moving) -> None:
 
 
 def test_killed_at_random_moments(source: Kafka, moving: Moving) -> None:
-    seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(2**32)))
-    print(f"PENSTOCK_SEED={seed}")
-    chance = random.Random(seed)
-    while moving.kills < BY_CHANCE:
-        # One in four while the process starts, the others while it moves rows.
-        now = planned(moving.folder) if chance.random() < 0.75 else -1
-        moment = _After(partial(_moves, moving.folder, now), chance.uniform(0, 4))
-        assert moving.kill_when(moment, "a random moment", *DONE), "all was moved before the last kill"
+    moving.kill_by_chance(BY_CHANCE, 4, *DONE)
     moving.run(*DONE)
     check(source, moving.folder)
