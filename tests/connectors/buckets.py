@@ -1,10 +1,13 @@
-"""Stores of objects in the conformance suite, in Parquet."""
+"""Files that are not local in the conformance suite, in Parquet."""
 
 from __future__ import annotations
 
 import io
+import tempfile
 import time
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,6 +17,7 @@ import pyarrow.parquet as pq
 from penstock.connectors.azure import Azure
 from penstock.connectors.base import Batch, Connector, SinkOptions, SourceOptions
 from penstock.connectors.gcs import Gcs
+from penstock.connectors.hdfs import Hdfs
 from penstock.connectors.s3 import S3
 from penstock.formats.columnar import Parquet
 
@@ -42,9 +46,8 @@ class BucketSubject(Subject):
         """A session that may enter the bucket, which is made."""
         self.make_bucket()
         access = self.connector.access(self.sink(None))
-        assert access is not None
         session = spark.newSession()
-        for key, value in access.settings.items():
+        for key, value in access.settings.items() if access else ():
             session.conf.set(key, value)
         return session
 
@@ -89,7 +92,7 @@ class BucketSubject(Subject):
     def _put(self, name: str, rows: list[Row]) -> None:
         file = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows), file)
-        self.server.put(self.bucket, f"{name}/{self._folders[name]}.parquet", file.getvalue())
+        self.write(f"{name}/{self._folders[name]}.parquet", file.getvalue())
         self._folders[name] += 1
 
     def sink(self, mode: Any) -> SinkOptions:
@@ -99,19 +102,23 @@ class BucketSubject(Subject):
 
     def stored(self) -> list[Row]:
         rows: list[Row] = []
-        for key in self._keys():
+        for key in self.keys("target/"):
             if key.endswith(".parquet"):
-                table = pq.read_table(
-                    io.BytesIO(self.server.get(self.bucket, key)), coerce_int96_timestamp_unit="us"
-                )
+                table = pq.read_table(io.BytesIO(self.content(key)), coerce_int96_timestamp_unit="us")
                 rows += [row | {"at": in_utc(row["at"])} for row in table.to_pylist()]
         return rows
 
     def leftovers(self) -> list[str]:
-        return [key for key in self._keys() if not key.endswith((".parquet", "/"))]
+        return [key for key in self.keys("target/") if not key.endswith((".parquet", "/"))]
 
-    def _keys(self) -> list[str]:
-        found: list[str] = self.server.keys(self.bucket, "target/")
+    def write(self, key: str, data: bytes) -> None:
+        self.server.put(self.bucket, key, data)
+
+    def content(self, key: str) -> bytes:
+        return bytes(self.server.get(self.bucket, key))
+
+    def keys(self, prefix: str) -> list[str]:
+        found: list[str] = self.server.keys(self.bucket, prefix)
         return found
 
 
@@ -160,5 +167,55 @@ class AzureSubject(BucketSubject):
         return {"endpoint": endpoint, "account": ACCOUNT, "account_key": KEY}
 
     def leftovers(self) -> list[str]:
-        folders = {key.rpartition("/")[0] for key in self._keys()}  # it keeps an empty blob for a folder
+        folders = {
+            key.rpartition("/")[0] for key in self.keys("target/")
+        }  # it keeps an empty blob for a folder
         return [key for key in super().leftovers() if key not in folders | {"target"}]
+
+
+class HdfsSubject(BucketSubject):
+    """Looked into with Hadoop's own client, in the JVM that is there."""
+
+    connector: Connector = Hdfs()
+    fixture = "hdfs"
+
+    def make_bucket(self) -> None:
+        """A folder, which needs no making."""
+
+    def at(self, key: str) -> str:
+        return f"hdfs://{self.server.address}/{self.bucket}/{key}"
+
+    def credentials(self) -> dict[str, Any]:
+        return {}
+
+    def write(self, key: str, data: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            Path(file.name).write_bytes(data)
+            self._client.copyFromLocalFile(False, True, self._path(file.name), self._path(self.at(key)))
+
+    def content(self, key: str) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            self._client.copyToLocalFile(False, self._path(self.at(key)), self._path(f"{folder}/file"), True)
+            return Path(folder, "file").read_bytes()
+
+    def keys(self, prefix: str) -> list[str]:
+        root = self._path(self.at(prefix))
+        if not self._client.exists(root):
+            return []
+        files, found = self._client.listFiles(root, True), list[str]()
+        while files.hasNext():
+            found.append(str(files.next().getPath()).removeprefix(self.at("")))
+        return found
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._path(self.at("")).getFileSystem(self._jvm.org.apache.hadoop.conf.Configuration())
+
+    @cached_property
+    def _jvm(self) -> Any:
+        from pyspark import SparkContext
+
+        return SparkContext._jvm

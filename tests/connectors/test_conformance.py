@@ -18,12 +18,13 @@ from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
 from penstock.connectors.files import Files
 from penstock.connectors.gcs import Gcs
+from penstock.connectors.hdfs import Hdfs
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
 from penstock.connectors.s3 import S3
 from penstock.formats import registry as formats
 
-from .buckets import AzureSubject, BucketSubject, GcsSubject, S3Subject
+from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
 from .spooled import (
@@ -198,12 +199,14 @@ SUBJECTS: dict[str, Any] = {
     "s3": lambda folder: S3Subject(),
     "gcs": lambda folder: GcsSubject(),
     "azure": lambda folder: AzureSubject(),
+    "hdfs": lambda folder: HdfsSubject(),
 }
 CONNECTORS = {
     "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
     "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
+    "hdfs": Hdfs,
 }  # fmt: skip
-SERVERS = ("kafka", "s3", "gcs", "azure")
+SERVERS = ("kafka", "s3", "gcs", "azure", "hdfs")
 CASES = [
     pytest.param(make, check, id=f"{name}-{check.__name__}", marks=[pytest.mark.server] * (name in SERVERS))
     for name, make in SUBJECTS.items()

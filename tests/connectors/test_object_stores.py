@@ -16,14 +16,15 @@ import pytest
 from penstock.api import Ran, Session
 from penstock.errors import PenstockError
 
-from .buckets import AzureSubject, BucketSubject, GcsSubject, S3Subject
+from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
-STORES = {"s3": S3Subject, "gcs": GcsSubject, "azure": AzureSubject}
+STORES = {"s3": S3Subject, "gcs": GcsSubject, "azure": AzureSubject, "hdfs": HdfsSubject}
+IN_BUCKETS = pytest.mark.parametrize("store", ["s3", "gcs", "azure"], indirect=True)
 ROWS = [{"id": n, "kind": "ab"[n % 2], "at": f"2024-03-0{1 + n % 2}T10:00:00Z"} for n in range(10)]
 
 
@@ -48,7 +49,7 @@ def end(store: BucketSubject, key: str, **options: Any) -> str:
     """A source or sink as it stands in a statement."""
     settings = {**store.credentials(), **options}
     words = ", ".join(f"{key} = {_value(value)}" for key, value in settings.items())
-    return f"'{store.at(key)}' WITH ({words})"
+    return f"'{store.at(key)}' WITH ({words})" if words else f"'{store.at(key)}'"
 
 
 def _value(value: Any) -> str:
@@ -63,10 +64,9 @@ def run(session: Session, text: str, **more: Any) -> Ran:
 
 def tables(store: BucketSubject, prefix: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of each Parquet file."""
-    server = store.server
     return {
-        key: pq.read_table(io.BytesIO(server.get(store.bucket, key))).to_pylist()
-        for key in server.keys(store.bucket, prefix)
+        key: pq.read_table(io.BytesIO(store.content(key))).to_pylist()
+        for key in store.keys(prefix)
         if key.endswith(".parquet")
     }
 
@@ -105,7 +105,7 @@ def test_paths_by_the_time_of_each_row(session: Session, store: BucketSubject) -
 
 def test_one_file_of_just_that_name(session: Session, store: BucketSubject) -> None:
     run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/all.json.gz')}")
-    lines = gzip.decompress(store.server.get(store.bucket, "out/all.json.gz")).decode().splitlines()
+    lines = gzip.decompress(store.content("out/all.json.gz")).decode().splitlines()
     assert sorted(json.loads(line)["id"] for line in lines) == list(range(10))
 
 
@@ -125,7 +125,7 @@ def test_files_are_watched_and_archived(session: Session, store: BucketSubject) 
     def put(name: str, *numbers: int) -> None:
         file = io.BytesIO()
         pq.write_table(pa.table({"id": list(numbers)}), file)
-        store.server.put(store.bucket, f"in/{name}.parquet", file.getvalue())
+        store.write(f"in/{name}.parquet", file.getvalue())
 
     source = end(store, "in/*.parquet", watch=True, archive_to=store.at("done"))
     text = f"SELECT id FROM {source} INTO {end(store, 'out/*.parquet')}"
@@ -138,6 +138,7 @@ def test_files_are_watched_and_archived(session: Session, store: BucketSubject) 
     assert sorted(tables(store, "done/")) == ["done/a.parquet", "done/b.parquet"]
 
 
+@IN_BUCKETS
 def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> None:
     store.bucket = "nowhere-to-be-found"
     for text in (
@@ -152,6 +153,7 @@ def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> N
     assert not Path("back").exists()
 
 
+@IN_BUCKETS
 def test_a_store_that_is_away(session: Session, store: BucketSubject) -> None:
     credentials = store.credentials() | {"endpoint": "http://127.0.0.1:9"}
     store.credentials = lambda: credentials  # type: ignore[method-assign]

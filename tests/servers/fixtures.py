@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tests.servers.azure import Azurite
     from tests.servers.cluster import Cluster
     from tests.servers.gcs import Gcs
+    from tests.servers.hdfs import Hdfs
     from tests.servers.kafka import Kafka
     from tests.servers.registry import Registry
     from tests.servers.s3 import S3
@@ -76,4 +77,13 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
     from tests.servers.azure import Azurite
 
     with Azurite(tmp_path_factory.mktemp("azurite")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """An HDFS."""
+    from tests.servers.hdfs import Hdfs
+
+    with Hdfs(tmp_path_factory.mktemp("hdfs")) as server:
         yield server
