@@ -26,7 +26,7 @@ demo: $(VENV)/run.stamp ## install Penstock into .venv and run examples/quicksta
 
 test: packages $(VENV)/dev.stamp ## install what the tests need, and run all of them
 	@mkdir -p .build
-	$(PYTEST) --junitxml=.build/junit.xml
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --junitxml=.build/junit.xml
 
 test-fast: $(VENV)/dev.stamp ## the tests that need neither Spark nor a server
 	$(PYTEST) -m "not spark and not server"

@@ -16,8 +16,8 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from penstock.connectors import files
 from penstock.connectors.base import Uri
-from penstock.connectors.object_stores import ObjectStore, root_of
-from penstock.options import Options, Value
+from penstock.connectors.object_stores import ObjectStore, root_of, told
+from penstock.options import Options
 
 _DOMAIN = "dfs.core.windows.net"
 _LOGIN = "https://login.microsoftonline.com/{}/oauth2/token"
@@ -59,26 +59,26 @@ class Access(Options):
 
     def settings_for(self, host: str) -> dict[str, str]:
         """What Hadoop is to know of an account, by its host's name."""
-        told: dict[str, str | None] = {
+        settings: dict[str, str | None] = {
             # Failures are tried again as the sink or the stream says.
             "fs.azure.io.retry.max.retries": "3",
-            f"fs.azure.account.key.{host}": _told(self.account_key),
+            f"fs.azure.account.key.{host}": told(self.account_key),
         }
         if self.sas_token is not None:
-            told |= {
+            settings |= {
                 f"fs.azure.account.auth.type.{host}": "SAS",
-                f"fs.azure.sas.fixed.token.{host}": _told(self.sas_token),
+                f"fs.azure.sas.fixed.token.{host}": told(self.sas_token),
             }
         if self.client_secret is not None:
-            told |= {
+            settings |= {
                 f"fs.azure.account.auth.type.{host}": "OAuth",
                 f"fs.azure.account.oauth.provider.type.{host}": f"{_PROVIDERS}ClientCredsTokenProvider",
                 f"fs.azure.account.oauth2.client.endpoint.{host}": _LOGIN.format(self.tenant_id),
                 f"fs.azure.account.oauth2.client.id.{host}": self.client_id,
-                f"fs.azure.account.oauth2.client.secret.{host}": _told(self.client_secret),
+                f"fs.azure.account.oauth2.client.secret.{host}": told(self.client_secret),
             }
         elif self.account_key is None and self.sas_token is None:
-            told |= {
+            settings |= {
                 f"fs.azure.account.auth.type.{host}": "OAuth",
                 f"fs.azure.account.oauth.provider.type.{host}": f"{_PROVIDERS}MsiTokenProvider",
                 f"fs.azure.account.oauth2.msi.tenant.{host}": self.tenant_id,
@@ -86,17 +86,13 @@ class Access(Options):
             }
         if self.endpoint is not None:
             url = urlsplit(self.endpoint)
-            told |= {
+            settings |= {
                 "fs.azure.abfs.endpoint": url.netloc,
                 "fs.azure.always.use.https": str(url.scheme == "https").lower(),
                 "fs.azure.fns.account.service.type": "BLOB",
                 "fs.azure.account.hns.enabled": "false",
             }
-        return {key: value for key, value in told.items() if value is not None}
-
-
-def _told(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None
+        return {key: value for key, value in settings.items() if value is not None}
 
 
 class Location(Access):
@@ -167,7 +163,3 @@ class Azure(ObjectStore):
     passing = re.compile(
         r"ConnectException|UnknownHostException|SocketTimeout|ServerBusy|OperationTimedOut|\b50[0-4]\b,"
     )
-
-    def settings_of(self, uri: Uri) -> dict[str, Value]:
-        user = f"{uri.user}@" if uri.user else ""
-        return {"path": f"{uri.scheme}://{user}{uri.authority}/{uri.path}", **dict(uri.query)}

@@ -125,7 +125,10 @@ class Files(Connector):
     Sink: ClassVar[type[SinkOptions] | None] = Sink
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
-        return {"path": uri.path}
+        if uri.scheme in ("", "file"):
+            return {"path": uri.path}
+        user = f"{uri.user}@" if uri.user else ""
+        return {"path": f"{uri.scheme}://{user}{uri.authority}/{uri.path}", **dict(uri.query)}
 
     def format_of(self, options: Any) -> str | None:
         """By the path's ending; for a local folder that is read, by the one ending of the files in it."""

@@ -11,7 +11,7 @@ import re
 from pydantic import Field, SecretStr, model_validator
 
 from penstock.connectors import files
-from penstock.connectors.object_stores import COMMITTERS_JAR, ByManifest, ObjectStore
+from penstock.connectors.object_stores import COMMITTERS_JAR, ByManifest, ObjectStore, told
 from penstock.options import Options
 
 
@@ -38,21 +38,20 @@ class Access(Options):
 
     def hadoop(self) -> dict[str, str]:
         """What Hadoop is to know."""
-        key = self.private_key.get_secret_value() if self.private_key else None
-        told = {
+        settings = {
             "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
             "fs.gs.project.id": self.project,
             "fs.gs.storage.root.url": self.endpoint,
             "fs.gs.auth.service.account.json.keyfile": self.service_account_file,
             "fs.gs.auth.service.account.email": self.client_email,
-            "fs.gs.auth.service.account.private.key": key,
+            "fs.gs.auth.service.account.private.key": told(self.private_key),
             "fs.gs.auth.null.enable": "true" if self.anonymous else None,
             "fs.gs.auth.service.account.enable": "false" if self.anonymous else None,
             # Failures are tried again as the sink or the stream says.
             "fs.gs.http.max.retry": "2",
             "fs.gs.http.connect-timeout": "10000",
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in settings.items() if value is not None}
 
 
 class Source(Access, files.Source):

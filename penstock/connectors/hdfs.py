@@ -10,8 +10,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from penstock.connectors import files
-from penstock.connectors.base import Uri
-from penstock.options import Value
 
 
 class Source(files.Source):
@@ -28,6 +26,3 @@ class Hdfs(files.Files):
     schemes = ("hdfs",)
     Source = Source
     Sink = Sink
-
-    def settings_of(self, uri: Uri) -> dict[str, Value]:
-        return {"path": f"{uri.scheme}://{uri.authority}/{uri.path}", **dict(uri.query)}

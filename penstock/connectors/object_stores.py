@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import SecretStr
+
 from penstock.connectors import storage as stores
-from penstock.connectors.base import Access, Batch, Column, ReadRequest, Refused, Uri
+from penstock.connectors.base import Access, Batch, Column, ReadRequest, Refused
 from penstock.connectors.files import Files
 from penstock.connectors.staging import Committer
 from penstock.errors import DataError, PenstockError, SetupError
-from penstock.options import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,11 @@ class ByManifest(Committer):
         return {**IN_PLACE, **self._factories}
 
 
+def told(secret: SecretStr | None) -> str | None:
+    """A secret, for Hadoop alone."""
+    return secret.get_secret_value() if secret else None
+
+
 def root_of(path: str) -> str:
     """The store's part of a path: `s3://bucket`."""
     return stores.segments(path)[0].rstrip("/")
@@ -56,9 +62,6 @@ class ObjectStore(Files):
     """What it says of a bucket that is not there."""
     passing: ClassVar[re.Pattern[str]]
     """What is said when it cannot be reached, or is too busy."""
-
-    def settings_of(self, uri: Uri) -> dict[str, Value]:
-        return {"path": f"{uri.scheme}://{uri.authority}/{uri.path}", **dict(uri.query)}
 
     def access(self, options: Any) -> Access | None:
         return Access(root_of(options.path), options.hadoop())

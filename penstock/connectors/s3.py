@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from penstock.connectors import files
-from penstock.connectors.object_stores import COMMITTERS_JAR, IN_PLACE, ObjectStore, root_of
+from penstock.connectors.object_stores import COMMITTERS_JAR, IN_PLACE, ObjectStore, root_of, told
 from penstock.connectors.staging import Committer
 from penstock.connectors.storage import Hadoop, Storage, join
 from penstock.options import Options
@@ -91,24 +91,22 @@ class Access(Options):
 
     def settings_for(self, bucket: str) -> dict[str, str]:
         """What Hadoop is to know of a bucket."""
+        style = self.endpoint is not None if self.path_style is None else self.path_style
         own: dict[str, str | None] = {
             "endpoint": self.endpoint,
             "endpoint.region": self.region or ("us-east-1" if self.endpoint else None),
-            "path.style.access": str(
-                self.endpoint is not None if self.path_style is None else self.path_style
-            ),
+            "path.style.access": str(style).lower(),
             "aws.credentials.provider": self._provider(),
-            "access.key": _told(self.access_key),
-            "secret.key": _told(self.secret_key),
-            "session.token": _told(self.session_token),
+            "access.key": told(self.access_key),
+            "secret.key": told(self.secret_key),
+            "session.token": told(self.session_token),
             "auth.profile.name": self.profile,
             # Failures are tried again as the sink or the stream says; Hadoop alone would go on for minutes.
             "attempts.maximum": "2",
             "retry.limit": "3",
             "connection.establish.timeout": "10s",
         }
-        named = {f"fs.s3a.bucket.{bucket}.{key}": value.lower() if key == "path.style.access" else value
-                 for key, value in own.items() if value is not None}  # fmt: skip
+        named = {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in own.items() if value is not None}
         return {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem", **named}
 
     def _provider(self) -> str | None:
@@ -144,10 +142,6 @@ class Location(Access):
 
     def hadoop(self) -> dict[str, str]:
         return self.settings_for(root_of(self.path).partition("://")[2])
-
-
-def _told(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None
 
 
 class Source(Location, files.Source):
