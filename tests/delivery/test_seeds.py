@@ -1,4 +1,4 @@
-"""The examples that people were promised, on a real Kafka; `file://` stands in for `s3://`."""
+"""The examples that people were promised, on a real Kafka, with a lake in a folder and in S3."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-import duckdb
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,7 @@ from penstock.formats.schema_registry import Registry as Client
 from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
 from tests.servers.registry import Registry
+from tests.servers.s3 import S3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,52 @@ schema:
 """
 
 
+class Folder:
+    """A lake in a local folder."""
+
+    def at(self, bucket: str, key: str) -> str:
+        return f"file://{Path.cwd()}/{bucket}/{key}"
+
+    def put(self, bucket: str, key: str, data: bytes) -> None:
+        file = Path(bucket, key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    def files(self, bucket: str, ending: str) -> dict[str, bytes]:
+        """What the files with this ending hold, by their keys."""
+        return {str(f.relative_to(bucket)): f.read_bytes() for f in Path(bucket).glob(f"**/*.{ending}")}
+
+
+class Buckets:
+    """A lake in S3."""
+
+    def __init__(self, server: S3) -> None:
+        self._server = server
+        there = [bucket["Name"] for bucket in server.client().list_buckets()["Buckets"]]
+        for name in {"data-lake", "warehouse", "archive"} - set(there):
+            server.create_bucket(name)
+        access = f"endpoint: '{server.endpoint}', access_key: '{server.access_key}'"
+        Path("penstock.yaml").write_text(
+            f"defaults: {{s3: {{{access}, secret_key: '{server.secret_key}'}}}}\n"
+        )
+
+    def at(self, bucket: str, key: str) -> str:
+        return f"s3://{bucket}/{key}"
+
+    def put(self, bucket: str, key: str, data: bytes) -> None:
+        self._server.put(bucket, key, data)
+
+    def files(self, bucket: str, ending: str) -> dict[str, bytes]:
+        keys = [key for key in self._server.keys(bucket) if key.endswith(f".{ending}")]
+        return {key: self._server.get(bucket, key) for key in keys}
+
+
+@pytest.fixture(params=["folder", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder | Buckets:
+    monkeypatch.chdir(tmp_path)
+    return Folder() if request.param == "folder" else Buckets(request.getfixturevalue("s3"))
+
+
 @pytest.fixture
 def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.chdir(tmp_path)
@@ -48,29 +95,30 @@ def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield session
 
 
-def compressions(folder: Path) -> set[str]:
+def compressions(files: Iterable[bytes]) -> set[str]:
     """Those of all columns; a file of a task that had no rows has none."""
-    files = [pq.ParquetFile(file).metadata for file in folder.glob("**/*.parquet")]
-    groups = [file.row_group(n) for file in files for n in range(file.num_row_groups)]
+    told = [pq.ParquetFile(io.BytesIO(file)).metadata for file in files]
+    groups = [file.row_group(n) for file in told for n in range(file.num_row_groups)]
     return {group.column(n).compression for group in groups for n in range(group.num_columns)}
 
 
-def test_kafka_to_a_data_lake(session: Session, kafka: Kafka) -> None:
-    kafka.create_topic("transactions", 2)
+def test_kafka_to_a_data_lake(lake: Folder | Buckets, session: Session, kafka: Kafka) -> None:
+    topic = f"transactions-{uuid4().hex[:8]}"
+    kafka.create_topic(topic, 2)
     rows = [
         {"customer_id": n % 7, "transaction_id": n, "amount": n * 1.5, "timestamp": f"2024-03-0{1 + n % 9}"}
         for n in range(500)
     ]
-    kafka.produce("transactions", ((None, json.dumps(row)) for row in rows))
+    kafka.produce(topic, ((None, json.dumps(row)) for row in rows))
     text = f"""
         SELECT
           customer_id,
           transaction_id,
           amount,
           timestamp
-        FROM 'kafka://{kafka.bootstrap}/transactions'
+        FROM 'kafka://{kafka.bootstrap}/{topic}'
         WHERE amount > 100.00
-        INTO 'file://{Path.cwd()}/data-lake/high-value-transactions/date={{YYYY-MM-DD}}/*.parquet'
+        INTO '{lake.at("data-lake", "high-value-transactions/date={YYYY-MM-DD}/*.parquet")}'
         WITH (
           format = 'parquet',
           compression = 'snappy',
@@ -79,35 +127,37 @@ def test_kafka_to_a_data_lake(session: Session, kafka: Kafka) -> None:
           batch_timeout = '5 minutes'
         );
     """
+    began = datetime.now(timezone.utc).date()
     _, ran = session.run(text, until_caught_up=True)
     assert isinstance(ran, Ran)
-    wanted = sorted(row["transaction_id"] for row in rows if row["amount"] > 100)
-    found = duckdb.sql(
-        "SELECT transaction_id, date FROM read_parquet('data-lake/**/*.parquet', hive_partitioning = true)"
-    ).fetchall()
-    assert sorted(row[0] for row in found) == wanted
-    assert {str(row[1]) for row in found} <= {str(datetime.now(timezone.utc).date()), str(found[0][1])}
-    assert compressions(Path("data-lake")) == {"SNAPPY"}
+    found = lake.files("data-lake", "parquet")
+    tables = [pq.read_table(io.BytesIO(file)) for file in found.values()]
+    wanted = [row["transaction_id"] for row in rows if row["amount"] > 100]
+    assert sorted(n for table in tables for n in table["transaction_id"].to_pylist()) == wanted
+    days = {key.partition("date=")[2].partition("/")[0] for key in found}
+    assert days <= {str(began), str(datetime.now(timezone.utc).date())}
+    assert compressions(found.values()) == {"SNAPPY"}
 
 
-def test_a_data_lake_to_kafka(session: Session, kafka: Kafka) -> None:
-    folder = Path("warehouse/user-events/2024-01")
-    folder.mkdir(parents=True)
+def test_a_data_lake_to_kafka(lake: Folder | Buckets, session: Session, kafka: Kafka) -> None:
+    topic = f"replayed-events-{uuid4().hex[:8]}"
     kinds = ("purchase", "view", "signup")
     rows = [
         {"user_id": n, "event_type": kinds[n % 3], "properties": {"page": f"/{n}", "n": n}}
         for n in range(3000)
     ]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "events.parquet")
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    lake.put("warehouse", "user-events/2024-01/events.parquet", file.getvalue())
     text = f"""
         SELECT
           user_id,
           event_type,
           properties,
           CURRENT_TIMESTAMP as replay_timestamp
-        FROM 'file://{Path.cwd()}/warehouse/user-events/2024-01/*.parquet'
+        FROM '{lake.at("warehouse", "user-events/2024-01/*.parquet")}'
         WHERE event_type IN ('purchase', 'signup')
-        INTO 'kafka://{kafka.bootstrap}/replayed-events'
+        INTO 'kafka://{kafka.bootstrap}/{topic}'
         WITH (
           rate_limit = 1000,  -- messages per second
           preserve_timestamps = false
@@ -116,7 +166,7 @@ def test_a_data_lake_to_kafka(session: Session, kafka: Kafka) -> None:
     (ran,) = session.run(text)
     assert isinstance(ran, Ran)
     assert ran.rows == 2000
-    records = list(kafka.rows("replayed-events"))
+    records = list(kafka.rows(topic))
     found = {row["user_id"]: row for row in (json.loads(record.value or "") for record in records)}
     assert sorted(found) == [row["user_id"] for row in rows if row["event_type"] != "view"]
     assert found[3]["properties"] == {"page": "/3", "n": 3}
@@ -125,7 +175,8 @@ def test_a_data_lake_to_kafka(session: Session, kafka: Kafka) -> None:
     assert max(times) - min(times) >= 1_500, "2,000 messages at 1,000 a second take two seconds"
 
 
-def test_watched_files_to_several_sinks(session: Session, kafka: Kafka) -> None:
+def test_watched_files_to_several_sinks(lake: Folder | Buckets, session: Session, kafka: Kafka) -> None:
+    topic = f"csv-ingestion-{uuid4().hex[:8]}"
     incoming = Path("data/incoming")
     incoming.mkdir(parents=True)
     for name in ("a", "b"):
@@ -141,8 +192,8 @@ def test_watched_files_to_several_sinks(session: Session, kafka: Kafka) -> None:
         FROM 'file://{Path.cwd()}/data/incoming/*.csv'
         WITH (watch = true, delete_after_read = true)
         INTO
-          'kafka://{kafka.bootstrap}/csv-ingestion',
-          'file://{Path.cwd()}/archive/csv-backup/{{YYYY}}/{{MM}}/{{DD}}/*.json';
+          'kafka://{kafka.bootstrap}/{topic}',
+          '{lake.at("archive", "csv-backup/{YYYY}/{MM}/{DD}/*.json")}';
     """
     pipeline = session.start(text, name="ingestion")
     until(lambda: pipeline.progress.rows == 4, "the first files")
@@ -155,13 +206,13 @@ def test_watched_files_to_several_sinks(session: Session, kafka: Kafka) -> None:
     assert pipeline.wait(60)
     wanted = {("a.csv", 1, 1, 10.5), ("a.csv", 2, 2, 20.25), ("b.csv", 1, 1, 10.5), ("b.csv", 2, 2, 20.25),
               ("c.csv", 1, 3, 30.0)}  # fmt: skip
-    sent = [json.loads(record.value or "")["enriched_record"] for record in kafka.rows("csv-ingestion")]
+    sent = [json.loads(record.value or "")["enriched_record"] for record in kafka.rows(topic)]
     assert len(sent) == 5
     assert {tuple(record.values()) for record in sent} == wanted
-    lines = [
-        line for file in Path("archive").glob("*/*/*/*/*.json") for line in file.read_text().splitlines()
-    ]
-    assert [tuple(json.loads(line)["enriched_record"].values()) for line in sorted(lines)] == sorted(wanted)
+    found = lake.files("archive", "json")
+    assert all(re.fullmatch(r"csv-backup/\d{4}/\d\d/\d\d/[^/]+", key) for key in found)
+    lines = [json.loads(line) for file in found.values() for line in file.decode().splitlines()]
+    assert sorted(tuple(line["enriched_record"].values()) for line in lines) == sorted(wanted)
 
 
 def test_insert_by_the_files_of_a_source_and_a_sink(
