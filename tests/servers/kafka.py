@@ -39,6 +39,7 @@ CLUSTER = "cGVuc3RvY2sgdGVzdHMgMQ"
 WAIT = 60.0
 
 # The session is short since a broker that was killed is let in again only when its last one is over.
+# Nothing is deleted for its age, since some messages of the tests are from 1970.
 SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -54,6 +55,7 @@ ssl.keystore.type=PEM
 ssl.keystore.location={folder}/keystore.pem
 log.dirs={folder}/data
 auto.create.topics.enable=false
+log.retention.ms=-1
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
