@@ -39,9 +39,8 @@ def fetch(coordinates: Sequence[str]) -> list[Path]:
 def jar_path(coordinate: str) -> Path:
     """Where the jar of a coordinate is kept, whether it is there or not."""
     group, artifact, version, classifier = _parts(coordinate)
-    return (
-        cache_folder("jars") / f"{group}_{artifact}-{version}{'-' * bool(classifier)}{classifier or ''}.jar"
-    )
+    name = "-".join(filter(None, (artifact, version, classifier)))
+    return cache_folder("jars") / f"{group}_{name}.jar"
 
 
 def _parts(coordinate: str) -> tuple[str, str, str, str | None]:
@@ -105,10 +104,8 @@ def _fetch_one(jvm: JVMView, coordinate: str, path: Path) -> None:
 def _wanted(jvm: JVMView, coordinate: str) -> Any:
     """A module that needs one jar."""
     group, artifact, version, classifier = _parts(coordinate)
-    module, ids = (
-        jvm.org.apache.ivy.core.module.descriptor,
-        jvm.org.apache.ivy.core.module.id.ModuleRevisionId,
-    )
+    module = jvm.org.apache.ivy.core.module.descriptor
+    ids = jvm.org.apache.ivy.core.module.id.ModuleRevisionId
     wanted = module.DefaultModuleDescriptor.newDefaultInstance(ids.newInstance("penstock", "jar", "1"))
     jar = module.DefaultDependencyDescriptor(
         wanted, ids.newInstance(group, artifact, version), False, False, False

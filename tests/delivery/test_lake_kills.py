@@ -25,10 +25,6 @@ CREATE OR REPLACE SOURCE rows (id BIGINT, kind BIGINT)
   WITH (connector = 'kafka', bootstrap_servers = '{kafka}', topic = 'lake-rows', max_rows_per_batch = 1000);
 SELECT id, kind FROM rows INTO 's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind');
 """
-PROJECT = """\
-defaults:
-  s3: {{endpoint: '{0.endpoint}', access_key: '{0.access_key}', secret_key: '{0.secret_key}'}}
-"""
 DONE = ("--until-caught-up", "--quiet")
 
 
@@ -36,7 +32,7 @@ def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
     kafka.create_topic("lake-rows", 2)
     kafka.produce("lake-rows", ((str(n), json.dumps({"id": n, "kind": n % 3})) for n in range(ROWS)))
     s3.create_bucket("kills")
-    (tmp_path / "penstock.yaml").write_text(PROJECT.format(s3))
+    (tmp_path / "penstock.yaml").write_text(s3.project)
     moving = Moving(tmp_path, STATEMENTS.format(kafka=kafka.bootstrap, bucket="kills"))
     moving.kill_by_chance(BY_CHANCE, 1.5, *DONE)
     moving.run(*DONE)

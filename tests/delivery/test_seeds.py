@@ -66,10 +66,7 @@ class Buckets:
         there = [bucket["Name"] for bucket in server.client().list_buckets()["Buckets"]]
         for name in {"data-lake", "warehouse", "archive"} - set(there):
             server.create_bucket(name)
-        access = f"endpoint: '{server.endpoint}', access_key: '{server.access_key}'"
-        Path("penstock.yaml").write_text(
-            f"defaults: {{s3: {{{access}, secret_key: '{server.secret_key}'}}}}\n"
-        )
+        Path("penstock.yaml").write_text(server.project)
 
     def at(self, bucket: str, key: str) -> str:
         return f"s3://{bucket}/{key}"

@@ -31,13 +31,6 @@ class Azurite(Process):
         ]
         super().__init__("Azurite", command, folder / "azurite.log", self._answers)
 
-    def __enter__(self) -> Azurite:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
     @property
     def address(self) -> str:
         """host:port."""

@@ -28,13 +28,6 @@ class Gcs(Process):
         ]
         super().__init__("Google Cloud Storage", command, folder / "gcs.log", self._answers)
 
-    def __enter__(self) -> Gcs:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._port}"

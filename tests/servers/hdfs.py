@@ -27,13 +27,6 @@ class Hdfs(Process):
         ]
         super().__init__("HDFS", command, folder / "hdfs.log", self._details.exists)
 
-    def __enter__(self) -> Hdfs:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
     @property
     def address(self) -> str:
         """host:port, as it stands in a URI."""

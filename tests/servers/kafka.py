@@ -122,13 +122,9 @@ class Kafka(Process):
         command = [*self._java, "kafka.Kafka", str(self._settings)]
         super().__init__("Kafka", command, folder / "kafka.log", self._answers)
 
-    def __enter__(self) -> Kafka:
-        self.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Ends it and removes the data; the log stays, to be read when a test has failed."""
-        self.kill()
+        super().__exit__()
         shutil.rmtree(self.folder / "data", ignore_errors=True)
 
     def start(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 START = 120.0
 """Seconds until a server must be ready; far more than it takes, since machines are busy."""
@@ -17,6 +18,9 @@ STOP = 30.0
 # Below the ports that the system gives to clients: one that connects again and again to a server that is
 # down can be given the server's own port, and then holds it.
 PORTS = range(15000, 32000)
+
+
+_Server = TypeVar("_Server", bound="Process")
 
 
 class ServerError(Exception):
@@ -56,6 +60,13 @@ class Process:
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self: _Server) -> _Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     @property
     def pid(self) -> int:

@@ -43,13 +43,6 @@ class Registry(Process):
         ]
         super().__init__("the registry", command, folder / "registry.log", self._answers)
 
-    def __enter__(self) -> Registry:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
     @property
     def url(self) -> str:
         """The root of Confluent's API."""

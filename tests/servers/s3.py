@@ -31,13 +31,6 @@ class S3(Process):
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
         super().__init__("S3", command, folder / "s3.log", self._answers)
 
-    def __enter__(self) -> S3:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
     def start(self) -> None:
         super().start()
         try:
@@ -59,6 +52,12 @@ class S3(Process):
     @property
     def secret_key(self) -> str:
         return self._keys[1]
+
+    @property
+    def project(self) -> str:
+        """A penstock.yaml with which statements need only name a bucket."""
+        access = {"endpoint": self.endpoint, "access_key": self.access_key, "secret_key": self.secret_key}
+        return json.dumps({"defaults": {"s3": access}})
 
     @property
     def region(self) -> str:
