@@ -271,7 +271,7 @@ class Session:
     def _move(self, plan: PipelinePlan, name: str, checked: Checked, dry: bool) -> Outcome:
         """Moves the rows of a bounded pipeline."""
         from penstock.engine.build import build
-        from penstock.engine.delivery import Run, check_targets, deliver
+        from penstock.engine.delivery import Run, check_rows, check_targets, deliver
         from penstock.engine.holding import held, register
         from penstock.engine.listener import Watch
         from penstock.engine.progress import Progress
@@ -280,6 +280,7 @@ class Session:
         spark = self._fresh(checked, plan)
         check_targets(spark, [*plan.sinks, *plan.dead_letters()])
         built = build(spark, plan.root)
+        check_rows(built.frame, plan.sinks)
         if dry:
             return Text(f"{explain.render(plan)}\ncolumns: {built.frame.schema.simpleString()}")
         now = datetime.now(timezone.utc)

@@ -81,6 +81,13 @@ def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: boo
             )
 
 
+def check_rows(frame: DataFrame, sinks: Sequence[Write]) -> None:
+    """Stops before reading when a target does not take rows with such columns."""
+    for sink in sinks:
+        with _placed(sink):
+            sink.connector.check_rows(frame, sink.options)
+
+
 def deliver(spark: SparkSession, pipeline: Pipeline, make: Callable[[], Built], run: Run) -> Delivered:
     """Writes one batch, which `make` builds, to every sink; accounts for what cannot be read or written."""
     delivery = _Delivery(spark, pipeline, run)

@@ -18,7 +18,7 @@ from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
 from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
-from penstock.engine.delivery import Delivered, Run, check_targets, deliver
+from penstock.engine.delivery import Delivered, Run, check_rows, check_targets, deliver
 from penstock.engine.evolution import Columns, as_kept
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
@@ -293,6 +293,7 @@ class Stream:
         )
         built = build(self._spark, self._plan.root, lambda s: self._request(s, self._by_scan(empty)))
         analysis.check(built, frozenset(built.views[scan.at] for scan in self._unbounded()))
+        check_rows(built.frame, self._plan.sinks)
 
     def _limits(self) -> Limits:
         options = [sink.options for sink in self._plan.sinks]
