@@ -213,15 +213,24 @@ class Session:
         return physical_plan(build(self._fresh(checked, plan), plan.root).frame)
 
     def spark(self, checked: Checked | None = None) -> SparkSession:
-        """The Spark session, with the jars that `checked` needs."""
-        if self._spark is None:
-            from penstock.engine.session import open_session
+        """The Spark session, with what `checked` needs: jars, and extensions of its SQL."""
+        from penstock.engine.session import close_session, lacks, open_session, require
 
+        plans = checked.plans if checked else ()
+        extensions = _extensions(plans)
+        if self._spark is not None and lacks(self._spark, extensions):
+            if not self._opened or self.running:
+                require(self._spark, extensions)
+            # Ours, and idle: it can start anew. Extensions must be on the class path of its JVM.
+            close_session(jvm=True)
+            self._spark = None
+        if self._spark is None:
             secrets = self.project.secrets()
             self._spark = open_session(
                 master=self.project.resolved("master", secrets),
                 settings={**self.project.resolved("spark", secrets), **self._settings},
-                jars=_jars(checked.plans if checked else ()),
+                jars=_jars(plans),
+                extensions=extensions,
             )
             self._opened = True
         return self._spark
@@ -521,9 +530,14 @@ def _jars(plans: Sequence[Plan]) -> tuple[str, ...]:
     """The jars that the connectors and formats of `plans` need."""
     found: dict[str, None] = {}
     for end in _ends(plans):
-        found |= dict.fromkeys(end.connector.jars)
+        found |= dict.fromkeys(jar for connector in end.connectors for jar in connector.jars)
         found |= dict.fromkeys(end.format.jars if end.format else ())
     return tuple(found)
+
+
+def _extensions(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """What must extend Spark's SQL for `plans`."""
+    return tuple(dict.fromkeys(name for end in _ends(plans) for name in end.connector.extensions))
 
 
 def _ends(plans: Sequence[Plan]) -> Iterator[Scan | Write]:

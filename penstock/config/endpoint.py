@@ -96,10 +96,10 @@ def type_and_settings(node: Node, owner: str) -> Endpoint:
     return Endpoint(type_of(node, required=True), _settings(node, but="type"), node.key_at or node.at)
 
 
-def defaults_of(type: str, node: Node) -> Endpoint:
-    """An entry of `defaults:`: settings for all endpoints of a type."""
-    require_map(node, f"'defaults.{type}'")
-    return Endpoint(type, _settings(node), node.key_at or node.at)
+def named_settings(section: str, name: str, node: Node) -> Endpoint:
+    """An entry of `defaults:` or `catalogs:`: the settings of all that this name stands for."""
+    require_map(node, f"'{section}.{name}'")
+    return Endpoint(name, _settings(node), node.key_at or node.at)
 
 
 def _settings(node: Node, but: str | None = None) -> tuple[Setting, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationError
 
 from penstock.config.check import Text, check, require_map
-from penstock.config.endpoint import Endpoint, defaults_of, load_endpoint, type_and_settings
+from penstock.config.endpoint import Endpoint, load_endpoint, named_settings, type_and_settings
 from penstock.config.load import Document, Files, load
 from penstock.config.overlay import PROFILES, SECTIONS
 from penstock.config.profiles import (
@@ -48,12 +48,18 @@ class Project(Options):
         description="Spark's own settings, such as spark.sql.shuffle.partitions.",
     )
     state: Text = Field(".penstock", description="Folder for the state of pipelines and the catalog.")
-    warehouse: Text | None = Field(None, description="Where tables are kept.")
+    warehouse: Text | None = Field(
+        None, description="Where relative paths of tables begin; this file's folder unless set."
+    )
     streams: Text | None = Field(
         None, repr=False, description="Where bare names are streams: kafka://broker:9092."
     )
     data_sources: dict[str, InstanceOf[Endpoint]] = Field(
         default_factory=dict, description="Sources and sinks by name, each with a type and its options."
+    )
+    catalogs: dict[str, InstanceOf[Endpoint]] = Field(
+        default_factory=dict,
+        description="Catalogs of tables by name: type, uri, warehouse, and whatever else each takes.",
     )
     defaults: dict[str, InstanceOf[Endpoint]] = Field(
         default_factory=dict, description="Options by the name of a connector, for all that do not set them."
@@ -67,8 +73,14 @@ class Project(Options):
     performance_profile: Text | None = Field(None, description="Profile for speed where none is chosen.")
     delivery_profile: Text | None = Field(None, description="Profile for delivery where none is chosen.")
 
+    _folder: str = PrivateAttr(default="")
     _places: dict[str, Place] = PrivateAttr(default_factory=dict)
     _profiles: Profiles = PrivateAttr(default_factory=built_in)
+
+    @property
+    def tables(self) -> str:
+        """Where relative paths of tables begin: the warehouse, or the project's own folder."""
+        return _under(self._folder, self.warehouse) if self.warehouse else self._folder or "."
 
     def at(self, key: str) -> Place | None:
         """Where `key` was written; None for a default."""
@@ -151,7 +163,9 @@ def find_project(start: str | Path | None = None) -> Project:
         if not path.exists():
             project = Project()
             folder = os.path.normpath(path.parent)
-            return project.model_copy(update={"state": _under(folder, project.state)})
+            project = project.model_copy(update={"state": _under(folder, project.state)})
+            project._folder = folder
+            return project
     return load_project(path)
 
 
@@ -177,6 +191,7 @@ def project_of(document: Document) -> Project:
     _check_spark(root)
     project = project.model_copy(update={"state": _state(project, root, document)})
     project._profiles = profiles
+    project._folder = os.path.dirname(document.files[0])
     project._places = _places(root)
     _check_choices(project)
     return project
@@ -190,10 +205,12 @@ def _built(root: Node, profiles: Profiles) -> dict[str, Any]:
         built["data_sources"] = {
             name: type_and_settings(node, f"data source '{name}'") for name, node in sources.items.items()
         }
-    defaults = root.items.get("defaults")
-    if defaults is not None:
-        require_map(defaults, "'defaults'")
-        built["defaults"] = {name: defaults_of(name, node) for name, node in defaults.items.items()}
+    for section in ("defaults", "catalogs"):
+        if section in root.items:
+            require_map(root.items[section], f"'{section}'")
+            built[section] = {
+                name: named_settings(section, name, node) for name, node in root.items[section].items.items()
+            }
     for key, known in zip(PROFILES, (profiles.performance, profiles.delivery), strict=True):
         if key in root.items:
             built[key] = {name: known[name] for name in root.items[key].items}

@@ -50,7 +50,7 @@ class Access(Options):
     )
 
     @model_validator(mode="after")
-    def _one_way_in(self) -> Access:
+    def _one_way_into_azure(self) -> Access:
         if sum(way is not None for way in (self.account_key, self.sas_token, self.client_id)) > 1:
             raise ValueError("account_key, sas_token and client_id exclude each other")
         if self.client_secret is not None and (self.client_id is None or self.tenant_id is None):
@@ -112,7 +112,7 @@ class Location(Access):
         if values.get("container") and "://" not in path:
             path = f"azure://{values['container']}/{path.lstrip('/')}"
         paths = {"path": path, "archive_to": values.get("archive_to")}
-        return {**values, **{key: _named(text, values) for key, text in paths.items() if text}}
+        return {**values, **{key: named(text, values) for key, text in paths.items() if text}}
 
     @model_validator(mode="after")
     def _in_an_account(self) -> Location:
@@ -124,7 +124,8 @@ class Location(Access):
         return self.settings_for(root_of(self.path).rpartition("@")[2])
 
 
-def _named(path: str, values: Mapping[str, Any]) -> str:
+def named(path: str, values: Mapping[str, Any]) -> str:
+    """A path as Hadoop writes it, with the account of these options in it."""
     uri = Uri.parse(path)
     if uri.scheme not in ("azure", "az") or not values.get("account"):
         return path

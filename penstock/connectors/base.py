@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access", "Batch", "Capabilities", "Column", "Connector", "Format", "Limits", "Offset", "Part",
-    "ReadRequest", "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Unknown", "Uri", "Writer",
+    "Places", "ReadRequest", "Reader", "Refused", "SinkOptions", "SourceOptions", "Split", "Unknown", "Uri",
+    "Writer",
 ]  # fmt: skip
 
 Offset = int | str
@@ -286,13 +287,22 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Access:
-    """How Hadoop opens a file system."""
+class Places:
+    """Where a project keeps things."""
 
-    root: str
-    """The file system's address: `s3://bucket`."""
+    tables: str
+    """The folder in which relative paths of tables begin."""
+    state: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """How Spark reaches what a connector reads or writes."""
+
     settings: Mapping[str, str] = field(repr=False)
     """Of Spark's session, as Hadoop names them: endpoints, credentials."""
+    root: str | None = None
+    """The file system's address, `s3://bucket`; None for settings of another kind."""
 
 
 @dataclass(frozen=True)
@@ -372,6 +382,8 @@ class Connector:
     schemes: ClassVar[tuple[str, ...]] = ()
     capabilities: ClassVar[Capabilities]
     jars: ClassVar[tuple[str, ...]] = ()
+    extensions: ClassVar[tuple[str, ...]] = ()
+    """Classes that extend Spark's SQL; Spark must start with them."""
     passes_in_real_time: ClassVar[bool] = False
     """Whether Spark reads and writes it row by row: `stream_into` works, and `read` without Python."""
     fills_batches: ClassVar[bool] = False
@@ -389,6 +401,10 @@ class Connector:
         """The options that a URI stands for, its query included."""
         raise NotImplementedError
 
+    def settings_in(self, project: Places) -> dict[str, Value]:
+        """The options that hold for all that a project reads and writes, unless they are set."""
+        return {}
+
     def format_of(self, options: Any) -> str | None:
         """The name of the format that the options imply when none is set, by a file's ending for one."""
         return None
@@ -401,8 +417,15 @@ class Connector:
         """Columns beside those of the rows, such as a message's key; there only when a query names them."""
         return ()
 
+    def store_of(self, settings: Mapping[str, Value]) -> str | None:
+        """The scheme of the store that a table with these settings stands in, if another connector opens it.
+
+        That one's jars, access and defaults are then needed as well.
+        """
+        return None
+
     def access(self, options: Any) -> Access | None:
-        """How the file system of these options is opened; None where nothing is to be set."""
+        """What Spark must know to reach what these options name; None where nothing is to be set."""
         return None
 
     def is_unbounded(self, source: Any) -> bool:

@@ -28,7 +28,7 @@ class Access(Options):
     endpoint: str | None = Field(None, description="The address of a store other than Google's.")
 
     @model_validator(mode="after")
-    def _one_way_in(self) -> Access:
+    def _one_way_into_gcs(self) -> Access:
         if (self.client_email is None) != (self.private_key is None):
             raise ValueError("client_email and private_key belong together")
         ways = (self.service_account_file, self.client_email, self.anonymous or None)
@@ -65,7 +65,7 @@ class Sink(Access, files.Sink):
 class Gcs(ObjectStore):
     name = "gcs"
     aliases = ("gs", "google-cloud-storage")
-    schemes = ("gs", "gcs")
+    schemes = ("gs",)
     jars = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded", COMMITTERS_JAR)
     Source = Source
     Sink = Sink

@@ -131,7 +131,7 @@ def without_keys(frame: DataFrame, sink: Merging) -> tuple[DataFrame, Sequence[R
 
 def explain_failure(failure: Exception, sink: Merging) -> DataError | None:
     """Our error for a row without a key that `without_keys` has met."""
-    found = re.search(rf"{_NULL_KEY}(.*)", str(failure))
+    found = re.search(rf"{_NULL_KEY}(.*?)(?: SQLSTATE: \w+)?$", str(failure), re.MULTILINE)
     if found is None:
         return None
     return DataError(

@@ -64,7 +64,7 @@ class ObjectStore(Files):
     """What is said when it cannot be reached, or is too busy."""
 
     def access(self, options: Any) -> Access | None:
-        return Access(root_of(options.path), options.hadoop())
+        return Access(options.hadoop(), root_of(options.path))
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         try:

@@ -80,7 +80,7 @@ class Access(Options):
     )
 
     @model_validator(mode="after")
-    def _one_way_in(self) -> Access:
+    def _one_way_into_s3(self) -> Access:
         if (self.access_key is None) != (self.secret_key is None):
             raise ValueError("access_key and secret_key belong together")
         if self.session_token is not None and self.access_key is None:

@@ -1,10 +1,11 @@
-"""How a pipeline's session reaches the file systems of its sources and sinks."""
+"""How a pipeline's session reaches its sources and sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from penstock.connectors.base import Access
 from penstock.connectors.storage import Hadoop
 from penstock.errors import OptionError
 from penstock.plan.nodes import Scan, Write
@@ -17,22 +18,32 @@ _opened: dict[str, Mapping[str, str]] = {}
 
 
 def grant(spark: SparkSession, ends: Iterable[Scan | Write]) -> None:
-    """Sets what the ends need; two that need the same file system in different ways are refused."""
+    """Sets what the ends need; two that need the same setting in different ways are refused."""
     granted: dict[str, str] = {}
-    for end in ends:
-        access = end.connector.access(end.options)
-        if access is None:
-            continue
+    for end, access in _accesses(ends):
         if any(granted.get(key, value) != value for key, value in access.settings.items()):
             raise OptionError(
                 "two-accesses",
-                f"the statement reaches {access.root} in two ways",
+                f"the statement reaches {access.root or end.label} in two ways",
                 at=end.at,
                 hint="give all that read and write it the same endpoint and credentials",
             )
         granted |= access.settings
         for key, value in access.settings.items():
             spark.conf.set(key, value)
-        before, _opened[access.root] = _opened.get(access.root), access.settings
-        if before is not None and before != access.settings:
-            Hadoop(spark, access.root).close()
+        if access.root is not None:
+            _open(spark, access.root, access.settings)
+
+
+def _accesses(ends: Iterable[Scan | Write]) -> Iterator[tuple[Scan | Write, Access]]:
+    for end in ends:
+        for connector in end.connectors:
+            access = connector.access(end.options)
+            if access is not None:
+                yield end, access
+
+
+def _open(spark: SparkSession, root: str, settings: Mapping[str, str]) -> None:
+    before, _opened[root] = _opened.get(root), settings
+    if before is not None and before != settings:
+        Hadoop(spark, root).close()

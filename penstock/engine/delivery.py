@@ -185,7 +185,7 @@ class _Delivery:
                 lambda: sink.connector.write(rows, options, batch),
                 retries=options.retries,
                 backoff=options.retry_backoff,
-                is_passing=lambda failure: failures.is_passing(failure, [sink.connector]),
+                is_passing=lambda failure: failures.is_passing(failure, sink.connectors),
                 pause=self.run.pause,
                 on_retry=lambda failure, seconds: self.run.on_retry(sink.label, failure, seconds),
             )

@@ -117,10 +117,10 @@ def translate(
     if isinstance(failure, PenstockError):
         return failure
     for end in ends:
-        told = end.connector.explain_failure(failure, end.options)
-        if told is not None:
-            told.at = told.at or end.at
-            return told
+        told = [connector.explain_failure(failure, end.options) for connector in end.connectors]
+        for one in filter(None, told):
+            one.at = one.at or end.at
+            return one
     text = str(failure)
     record = bad_record(text)
     if record is not None:

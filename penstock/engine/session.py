@@ -49,6 +49,7 @@ DEFAULTS = {
 }
 """Only of a Spark that is ours."""
 
+_EXTENSIONS = "spark.sql.extensions"
 _LONGEST_SOCKET_FOLDER = 60
 """A path of a socket has at most 103 bytes, and Spark's names have 42."""
 
@@ -92,6 +93,7 @@ def open_session(
     master: str = "local[*]",
     settings: Mapping[str, str] | None = None,
     jars: Sequence[str] = (),
+    extensions: Sequence[str] = (),
     app_name: str = "penstock",
     short: bool = False,
 ) -> SparkSession:
@@ -106,7 +108,11 @@ def open_session(
     with _lock:
         existing = _running()
         if existing is not None:
+            require(existing, extensions)
             return _within(existing, settings, jars)
+        if extensions:
+            own = filter(None, settings.get(_EXTENSIONS, "").split(","))
+            settings[_EXTENSIONS] = ",".join(dict.fromkeys([*own, *extensions]))
         find_java()
         load_later("pandas")
         if _direct(master, settings):
@@ -115,6 +121,22 @@ def open_session(
             session = _open_submit(master, settings, jars, app_name)
         _ours = session
         return session
+
+
+def lacks(session: SparkSession, extensions: Sequence[str]) -> bool:
+    """Whether Spark was started without some of these extensions of its SQL."""
+    there = (session.sparkContext.getConf().get(_EXTENSIONS) or "").split(",")
+    return not set(extensions) <= {name.strip() for name in there}
+
+
+def require(session: SparkSession, extensions: Sequence[str]) -> None:
+    """Raises unless Spark was started with these extensions of its SQL."""
+    if lacks(session, extensions):
+        raise SetupError(
+            "setting-too-late",
+            f"Spark runs already, and was started without {_EXTENSIONS} = {','.join(extensions)}",
+            hint="set it where the SparkSession is made, or give Penstock a process of its own",
+        )
 
 
 def close_session(*, jvm: bool = False) -> None:

@@ -139,7 +139,9 @@ class Stream:
                     return None
                 attempt = 0 if self.progress.batches > before else attempt
                 # One that has never run is told at once, to whoever waits for its start.
-                passing = self._started.is_set() and failures.is_passing(cause, [e.connector for e in ends])
+                passing = self._started.is_set() and failures.is_passing(
+                    cause, [connector for end in ends for connector in end.connectors]
+                )
                 if not passing or attempt >= policy.retries:
                     raise failures.translate(cause, ends=ends) from cause
                 seconds = wait_before(attempt, policy.retry_backoff)

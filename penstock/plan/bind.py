@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic import Field
 
 from penstock import config
 from penstock.catalog import Catalog, Entry
 from penstock.connectors import registry as connectors
-from penstock.connectors.base import METADATA, Connector, SinkOptions, SourceOptions
+from penstock.connectors.base import METADATA, Connector, Places, SinkOptions, SourceOptions
 from penstock.connectors.registry import Kind
 from penstock.errors import OptionError, PenstockError, Place, StatementError
 from penstock.formats import registry as formats
@@ -276,7 +276,7 @@ class Binder:
         connector = described.connector
         if connector.Source is None:
             raise StatementError("not-a-source", f"{connector.name} cannot be read, only written to", at=at)
-        given = self._settings(described, settings, connector.Source, "source")
+        given, store = self._settings(described, settings, connector.Source, "source")
         options, format = self._typed(connector, connector.Source, "ReadOptions", given, at)
         assert isinstance(options, SourceOptions)
         mentioned = query.names if query is not None else frozenset()
@@ -297,6 +297,7 @@ class Binder:
             settings=tuple(given),
             at=at,
             dead_letter=self._dead_letter(options, given),
+            store=store,
         )
 
     def _dead_letter(self, options: SourceOptions | SinkOptions, settings: Iterable[Setting]) -> Write | None:
@@ -317,11 +318,11 @@ class Binder:
         connector = described.connector
         if connector.Sink is None:
             raise StatementError("not-a-sink", f"{connector.name} can only be read, not written to", at=at)
-        given = self._settings(described, settings, connector.Sink, "sink")
+        given, store = self._settings(described, settings, connector.Sink, "sink")
         options, format = self._typed(connector, connector.Sink, "WriteOptions", given, at)
         assert isinstance(options, SinkOptions)
         letters = self._dead_letter(options, given)
-        return Write(described.label, connector, options, format, tuple(given), at, letters)
+        return Write(described.label, connector, options, format, tuple(given), at, letters, store)
 
     def _typed(
         self, connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place
@@ -331,18 +332,45 @@ class Binder:
 
     def _settings(
         self, described: Described, settings: Iterable[Setting], model: type[Options], role: Kind
-    ) -> list[Setting]:
+    ) -> tuple[list[Setting], Connector | None]:
         """What stands for an endpoint, weakest first: the project's defaults, profiles, its description, its
-        own `WITH`."""
+        own `WITH`; and the connector to the store that it stands in."""
         self._notes += described.notes
+        connector = described.connector
         profiles, own = split((*described.settings, *settings), Profiled)
-        effects = self._effects(profiles, described.connector.name, model, role)
-        merged: dict[Any, Setting] = {}
-        for setting in (*self._defaults(described.connector, model), *effects, *own):
-            known = path_of(setting.key, model)
-            if known or not setting.wish:
-                merged[known or setting.key.lower()] = setting
-        return list(merged.values())
+        places = connector.settings_in(Places(self.project.tables, self.project.state))
+        told = [
+            *(Setting(key, value) for key, value in places.items()),
+            *self._catalog(own, model),
+            *self._defaults(connector, model),
+            *self._effects(profiles, connector.name, model, role),
+            *own,
+        ]
+        scheme = connector.store_of({k[0]: s.value for k, s in _merged(told, model).items()})
+        store = connectors.for_uri(Uri(f"{scheme}://", scheme)) if scheme else None
+        shared = self._defaults(store, model) if store else ()
+        return list(_merged((*shared, *told), model).values()), store
+
+    def _catalog(self, settings: Iterable[Setting], model: type[Options]) -> Iterator[Setting]:
+        """What the project says of the catalog that a table is in."""
+        named = next((s for s in settings if path_of(s.key, model) == ("catalog",)), None)
+        if named is None or not self.project.catalogs:
+            return
+        catalog = self.project.catalogs.get(str(named.value))
+        if catalog is None:
+            known = ", ".join(self.project.catalogs)
+            raise StatementError(
+                "unknown-catalog",
+                f"there is no catalog '{named.value}'",
+                at=named.at,
+                hint=f"`catalogs:` in penstock.yaml has {known}",
+            )
+        for setting in catalog.settings:
+            own = next(
+                (key for key in (f"catalog_{setting.key}", setting.key) if path_of(key, model)),
+                f"catalog_properties.{setting.key}",
+            )
+            yield replace(setting, key=own)
 
     def _defaults(self, connector: Connector, model: type[Options]) -> Iterator[Setting]:
         """The project's settings for all sources and sinks of a connector, as far as this one knows them."""
@@ -372,6 +400,16 @@ class Binder:
             if kind in names and not known:
                 self._notes.append(f"{kind} profile '{setting.value}' has no effect on {owner}")
             yield from known
+
+
+def _merged(settings: Iterable[Setting], model: type[Options]) -> dict[tuple[str, ...], Setting]:
+    """The last setting of each option; those that are only wishes, where the option is known."""
+    merged: dict[tuple[str, ...], Setting] = {}
+    for setting in settings:
+        known = path_of(setting.key, model)
+        if known or not setting.wish:
+            merged[known or (setting.key.lower(),)] = setting
+    return merged
 
 
 def _bind_endpoint(

@@ -39,6 +39,13 @@ class Scan:
     """Where bad records go, when the statement says so itself."""
     evolution: SchemaEvolution | None = None
     """What happens to fields that the discovered columns lack; None where no such fields are asked for."""
+    store: Connector | None = None
+    """That of the store which its table stands in."""
+
+    @property
+    def connectors(self) -> tuple[Connector, ...]:
+        """All that takes part in reading it."""
+        return (self.connector, self.store) if self.store else (self.connector,)
 
     @property
     def unbounded(self) -> bool:
@@ -90,6 +97,13 @@ class Write:
     at: Place
     dead_letter: Write | None = None
     """Where rows go that it refuses, when the statement says so itself."""
+    store: Connector | None = None
+    """That of the store which its table stands in."""
+
+    @property
+    def connectors(self) -> tuple[Connector, ...]:
+        """All that takes part in writing it."""
+        return (self.connector, self.store) if self.store else (self.connector,)
 
 
 @dataclass(frozen=True)

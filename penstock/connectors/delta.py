@@ -1,0 +1,259 @@
+"""Delta tables. Exactly once: a batch is one commit that keeps its number, and one that runs again changes
+nothing. On S3, one process at a time may write a table; elsewhere, writers that meet try again.
+
+`delta://path` begins in the project's `warehouse`; `delta+s3://bucket/path`, `delta+gs://`, `delta+azure://`,
+`delta+abfss://` and `delta+hdfs://` stand in stores, and take the options of those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pydantic import AliasChoices, Field, model_validator
+
+from penstock.connectors import storage as stores
+from penstock.connectors.base import (
+    Access,
+    Batch,
+    Column,
+    Limits,
+    ReadRequest,
+    SourceOptions,
+)
+from penstock.connectors.merging import OPERATION, Names
+from penstock.connectors.places import InPlaces, Place, schemes_of
+from penstock.connectors.session_settings import changed
+from penstock.connectors.storage import join
+from penstock.connectors.tables import Tables, TableSink, chosen, literal, told
+from penstock.errors import DataError, PenstockError
+from penstock.options import Value
+from penstock.schema import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OPERATIONS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
+_COMMIT = (Column("_commit_version", "BIGINT"), Column("_commit_timestamp", "TIMESTAMP"))
+_TRANSACTION = "spark.databricks.delta.write.txn"
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+_MISSING = re.compile(r"DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
+                      r"|PATH_NOT_FOUND|DELTA_READ_TABLE_WITHOUT_COLUMNS")  # fmt: skip
+
+
+class Source(Place, SourceOptions):
+    version: int | None = Field(None, ge=0, description="The version to read; the newest unless set.")
+    timestamp: str | None = Field(None, description="The time at which to read it, such as 2026-01-31.")
+    watch: bool = Field(False, description="Whether to go on with rows that are added later.")
+    changes: bool = Field(
+        False,
+        description="Whether to read its changes, with `_op`, in place of its rows; the table needs the"
+        " property delta.enableChangeDataFeed = 'true'. `_commit_version` and `_commit_timestamp` tell when.",
+    )
+    start: str | None = Field(
+        None,
+        description="Where a new stream, or changes, begin: earliest, latest, a version, or a time.",
+        validation_alias=AliasChoices("start", "startingVersion", "startingTimestamp"),
+    )
+    skip_changes: bool = Field(
+        False, description="Whether a stream of rows passes over commits that change or delete rows."
+    )
+    files_per_batch: int | None = Field(None, gt=0, description="How many new files a batch has at most.")
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Source:
+        if self.version is not None and self.timestamp is not None:
+            raise ValueError("version and timestamp exclude each other")
+        if (self.watch or self.changes) and (self.version is not None or self.timestamp is not None):
+            raise ValueError("version and timestamp are of one state of the table: use start")
+        if self.start is not None and not (self.watch or self.changes):
+            raise ValueError("start needs watch = true or changes = true")
+        if not self.watch and (self.skip_changes or self.files_per_batch):
+            raise ValueError("skip_changes and files_per_batch need watch = true")
+        return self
+
+
+class Sink(Place, TableSink):
+    cluster_by: Names = Field((), description="Columns by which a new table's rows are kept together.")
+    optimize_write: bool = Field(False, description="Whether files are made large, at the cost of a shuffle.")
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Sink:
+        if self.cluster_by and self.partition_by:
+            raise ValueError("cluster_by and partition_by exclude each other")
+        return self
+
+
+class Delta(InPlaces, Tables):
+    name = "delta"
+    aliases = ("delta-lake", "deltalake")
+    schemes = schemes_of("delta")
+    jars = (
+        "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "io.delta:delta-storage:4.4.0",
+        "io.delta:delta-kernel-api:4.4.0",
+        "io.delta:delta-kernel-defaults:4.4.0",
+        "io.delta:delta-kernel-unitycatalog:4.4.0",
+        "io.unitycatalog:unitycatalog-client:0.6.0",
+        "io.unitycatalog:unitycatalog-hadoop:0.6.0",
+    )
+    extensions = ("io.delta.sql.DeltaSparkSessionExtension",)
+    Source = Source
+    Sink = Sink
+    using = "delta"
+    conflicts = re.compile(
+        r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception"
+        r"|DELTA_METADATA_CHANGED|MetadataChangedException|DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException"
+    )
+
+    def access(self, options: Any) -> Access:
+        return Access(
+            {
+                "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+                # What a table holds is small on most; Delta would make fifty parts of it.
+                "spark.databricks.delta.snapshotPartitions": "2",
+            }
+        )
+
+    def hidden(self, source: Any) -> tuple[Column, ...]:
+        return _COMMIT if source.changes else ()
+
+    def is_unbounded(self, source: Any) -> bool:
+        return bool(source.watch)
+
+    def identity(self, source: Any) -> str:
+        return f"{source.path}{' changes' if source.changes else ''}"
+
+    def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
+        reader = spark.readStream.format("delta").options(**self._beginning(spark, source, limits))
+        if source.files_per_batch:
+            reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
+        if source.changes:
+            return reader.option("readChangeFeed", "true").load(source.path)
+        return reader.option("skipChangeCommits", str(source.skip_changes).lower()).load(source.path)
+
+    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        frame = request.records if request.records is not None else self._open(spark, source)
+        if source.changes:
+            frame = _as_changes(frame, request)
+        return chosen(frame, request)
+
+    def _open(self, spark: SparkSession, source: Any) -> DataFrame:
+        reader = spark.read.format("delta")
+        if source.changes:
+            begin = self._beginning(spark, source, Limits())
+            return reader.options(readChangeFeed="true", **begin).load(source.path)
+        if source.version is not None:
+            reader = reader.option("versionAsOf", source.version)
+        if source.timestamp is not None:
+            reader = reader.option("timestampAsOf", source.timestamp)
+        return reader.load(source.path)
+
+    def _beginning(self, spark: SparkSession, source: Any, limits: Limits) -> dict[str, str]:
+        """Where a stream, or changes, begin; a stream that has begun goes on from where it stands."""
+        start = source.start or limits.start
+        if start == "earliest":
+            return {"startingVersion": "0"} if source.changes else {}
+        if start != "latest":
+            return {"startingVersion" if start.isdecimal() else "startingTimestamp": start}
+        if limits.since is not None:
+            # A stream that was ended before its first batch begins where it would have begun then.
+            since = limits.since.timestamp()
+            later = [r.version for r in self._history(spark, source) if r.timestamp.timestamp() > since]
+            if later:
+                return {"startingVersion": str(min(later))}
+        return {"startingVersion": "latest"}
+
+    def _history(self, spark: SparkSession, options: Any) -> list[Any]:
+        """Its commits, the newest first."""
+        return spark.sql(f"DESCRIBE HISTORY {self.named(options)}").collect()
+
+    def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
+        detail = spark.sql(f"DESCRIBE DETAIL {self.named(source)}").collect()[0]
+        commits = self._history(spark, source)
+        return {
+            "files": detail.numFiles,
+            "size": detail.sizeInBytes,
+            "comment": detail.description,
+            "partitioned by": ", ".join(detail.partitionColumns),
+            "clustered by": ", ".join(detail.clusteringColumns),
+            "properties": ", ".join(f"{k} = {v}" for k, v in sorted(detail.properties.items())),
+            "version": commits[0].version,
+            "newest commits": [
+                f"{c.version}: {c.operation} at {c.timestamp:%Y-%m-%d %H:%M:%S}" for c in commits[:5]
+            ],
+        }
+
+    def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
+        text = told(failure)
+        if _MISSING.search(text) and options.path in text:
+            return DataError("missing-table", f"there is no Delta table at {options.path}")
+        if "DELTA_SOURCE_TABLE_IGNORE_CHANGES" in text or "DELTA_SOURCE_IGNORE_DELETE" in text:
+            return DataError(
+                "changed-rows",
+                f"rows of {options.path} were changed or deleted, and a stream of rows cannot tell of that",
+                hint="changes = true reads the changes, skip_changes = true passes over them",
+            )
+        if "DELTA_MISSING_CHANGE_DATA" in text or "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF" in text:
+            return DataError(
+                "no-changes",
+                f"{options.path} keeps no changes, or not from so early on",
+                hint="ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true); start later",
+            )
+        return super().explain_failure(failure, options)
+
+    # Writing.
+
+    def named(self, options: Any) -> str:
+        return f"delta.{quoted(options.path)}"
+
+    def exists(self, spark: SparkSession, options: Any) -> bool:
+        # Delta's own check would take an empty folder of a store for none, and ask twice.
+        return stores.of(spark, options.path).find(join(options.path, "_delta_log")) is not None
+
+    def layout(self, sink: Any) -> str:
+        columns = ", ".join(map(quoted, sink.cluster_by or sink.partition_by))
+        return columns and f"{'CLUSTER' if sink.cluster_by else 'PARTITIONED'} BY ({columns})"
+
+    def widen(self, spark: SparkSession, table: str) -> None:
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+
+    @contextmanager
+    def marked(self, spark: SparkSession, sink: Any, batch: Batch) -> Iterator[bool]:
+        who, settings = f"{batch.pipeline}/{batch.sink}", dict[str, str]()
+        if batch.streaming:
+            # Delta itself passes over a batch whose number it has.
+            settings |= {f"{_TRANSACTION}AppId": who, f"{_TRANSACTION}Version": str(batch.number)}
+        elif sink.mode == "append":
+            settings[_NOTE] = f"{who}/{batch.number}"
+            self._undo(spark, sink, settings[_NOTE])
+        if sink.optimize_write:
+            settings["spark.databricks.delta.optimizeWrite.enabled"] = "true"
+        with changed(spark, settings):
+            yield False
+
+    def _undo(self, spark: SparkSession, sink: Any, note: str) -> None:
+        """Takes back what a run of the same number left, which ended before that was noted."""
+        for commit in self._history(spark, sink):
+            if commit.userMetadata != note:
+                continue
+            log = spark.read.json(join(sink.path, f"_delta_log/{commit.version:020}.json"))
+            if "add" not in log.columns:
+                return
+            added = [row[0] for row in log.where("add is not null").select("add.path").collect()]
+            root = spark.sql(f"DESCRIBE DETAIL {self.named(sink)}").collect()[0].location
+            files = ", ".join(literal(f"{root}/{path}") for path in added)
+            spark.sql(f"DELETE FROM {self.named(sink)} WHERE _metadata.file_path IN ({files})")  # noqa: S608
+            return
+
+
+def _as_changes(frame: DataFrame, request: ReadRequest) -> DataFrame:
+    """Changes as all change streams have them: what happened is in `_op`, and only new values are told."""
+    from pyspark.sql import functions as f
+
+    names = f.create_map(*(f.lit(word) for pair in _OPERATIONS.items() for word in pair))
+    kept = frame.where(f.col("_change_type") != "update_preimage")
+    hidden = [c.name for c in _COMMIT if c.name not in request.hidden]
+    return kept.withColumn(OPERATION, names[f.col("_change_type")]).drop("_change_type", *hidden)

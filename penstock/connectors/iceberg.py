@@ -1,0 +1,367 @@
+"""Iceberg tables. Exactly once: a batch is one snapshot that keeps its number, and one that runs again
+changes nothing; writers that meet try again.
+
+`iceberg://catalog.database.table` is a table of one of the project's `catalogs:`. A project that has none
+gets one of its own, kept in its state folder, for whatever catalog is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import AliasChoices, Field, SecretStr, model_validator
+
+from penstock.connectors import storage as stores
+from penstock.connectors.base import (
+    Access,
+    Batch,
+    Limits,
+    Places,
+    ReadRequest,
+    SourceOptions,
+    Uri,
+)
+from penstock.connectors.object_stores import told as secret
+from penstock.connectors.places import Stored, scheme_of
+from penstock.connectors.session_settings import changed
+from penstock.connectors.storage import absolute, join
+from penstock.connectors.tables import Tables, TableSink, chosen, told
+from penstock.errors import DataError, PenstockError, SetupError
+from penstock.options import Value
+from penstock.schema import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MARK = "penstock.batch"
+_TERM = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([\w.`]+)\s*\)|([\w.`]+))")
+_TRANSFORMS = ("years", "months", "days", "hours", "bucket", "truncate")
+_WAYS = {"merge_on_read": "merge-on-read", "copy_on_write": "copy-on-write"}
+
+
+class Place(Stored):
+    """A table, and the catalog that knows it."""
+
+    table: str = Field("", description="The table: database.table, or with the catalog before it.")
+    catalog: str = Field(
+        "", description="The catalog; one of `catalogs:` in penstock.yaml, if there are any."
+    )
+    catalog_type: Literal["hadoop", "jdbc", "rest", "hive", "glue"] | None = Field(
+        None,
+        description="What kind of catalog it is; rest for a `catalog_uri` of http, jdbc for one of jdbc.",
+    )
+    catalog_uri: str | None = Field(None, description="Where the catalog is.")
+    catalog_user: str | None = Field(None, description="Who asks it, where it is a database.")
+    catalog_password: SecretStr | None = Field(None, description="The password of that one.")
+    catalog_token: SecretStr | None = Field(None, description="What shows a REST catalog who asks.")
+    catalog_properties: dict[str, str] = Field(
+        default_factory=dict, description="What else the catalog takes: catalog_properties.name = 'value'."
+    )
+    warehouse: str | None = Field(None, description="Where the catalog keeps tables.")
+    state: str = Field(".penstock", description="Where a catalog is kept when none is configured.")
+    path: str = Field("", description="Where the tables' files stand; the `warehouse` unless set.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, values: Any) -> Any:
+        catalog, table = values.get("catalog") or "", values.get("table") or ""
+        if not catalog and table.count(".") >= 2:
+            catalog, _, table = table.partition(".")
+        elif table.startswith(f"{catalog}."):
+            table = table.removeprefix(f"{catalog}.")
+        state = values.get("state") or ".penstock"
+        own = values.get("catalog_uri") is None and values.get("catalog_type") is None
+        warehouse = values.get("warehouse") or (join(state, "iceberg") if own else None)
+        place = absolute(warehouse) if warehouse and values.get("catalog_type") != "rest" else warehouse
+        return {**values, "catalog": catalog or "iceberg", "table": table if "." in table else
+                f"default.{table}" if table else "", "warehouse": place,
+                "path": values.get("path") or place or ""}  # fmt: skip
+
+    @model_validator(mode="after")
+    def _named(self) -> Place:
+        if not self.table:
+            raise ValueError("expected a table: iceberg://catalog.database.table, or `table`")
+        if not re.fullmatch(r"\w+", self.catalog):
+            raise ValueError("the name of a catalog has letters, digits and _ only")
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """What Spark is to know of the catalog."""
+        kind, uri = self.catalog_type, self.catalog_uri
+        if kind is None and uri is None:
+            kind, uri = "jdbc", f"jdbc:sqlite:{absolute(self.state)}/iceberg.db"
+        elif kind is None and uri is not None:
+            kind = "rest" if uri.startswith("http") else "jdbc" if uri.startswith("jdbc:") else "hive"
+        told = {
+            "type": kind,
+            "uri": uri,
+            "warehouse": self.warehouse,
+            "jdbc.user": self.catalog_user,
+            "jdbc.password": secret(self.catalog_password),
+            "jdbc.schema-version": "V1" if kind == "jdbc" else None,
+            "token": secret(self.catalog_token),
+            # What others commit is seen at once.
+            "cache-enabled": "false",
+            **self.catalog_properties,
+        }
+        name = f"spark.sql.catalog.{self.catalog}"
+        return {name: "org.apache.iceberg.spark.SparkCatalog"} | {
+            f"{name}.{key}": value for key, value in told.items() if value is not None
+        }
+
+
+class Source(Place, SourceOptions):
+    snapshot: int | None = Field(
+        None,
+        description="The id of the snapshot to read; the newest unless set.",
+        validation_alias=AliasChoices("snapshot", "snapshot_id", "snapshot-id", "version"),
+    )
+    timestamp: str | None = Field(None, description="The time at which to read it, such as 2026-01-31.")
+    branch: str | None = Field(None, description="The branch or tag to read.",
+                               validation_alias=AliasChoices("branch", "tag"))  # fmt: skip
+    watch: bool = Field(False, description="Whether to go on with rows that are added later.")
+    start: str | None = Field(
+        None, description="Where a new stream begins: earliest, latest, or a time such as 2026-01-31."
+    )
+    skip_changes: bool = Field(
+        False, description="Whether a stream passes over snapshots that change or delete rows."
+    )
+    files_per_batch: int | None = Field(None, gt=0, description="How many new files a batch has at most.")
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Source:
+        given = [name for name in ("snapshot", "timestamp", "branch") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other")
+        if self.watch and given:
+            raise ValueError(f"{given[0]} is of one state of the table: use start")
+        if not self.watch and (self.start or self.skip_changes or self.files_per_batch):
+            raise ValueError("start, skip_changes and files_per_batch need watch = true")
+        return self
+
+
+class Sink(Place, TableSink):
+    partition_by: tuple[str, ...] = Field(
+        (),
+        description="How a new table is partitioned: columns, or years, months, days, hours, bucket and"
+        " truncate of them, such as days(ts), bucket(16, id).",
+    )
+    branch: str | None = Field(None, description="The branch to write to; it must be there.")
+    write_mode: Literal["merge_on_read", "copy_on_write"] | None = Field(
+        None,
+        description="How a new table takes changes: beside its files, which are quick to write, or in new"
+        " files, which are quick to read. copy_on_write unless set.",
+        validation_alias=AliasChoices("write_mode", "merge_mode"),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _terms(cls, values: Any) -> Any:
+        given = values.get("partition_by")
+        if not isinstance(given, str):
+            return values
+        terms = tuple(term.strip() for term in re.split(r",(?![^()]*\))", given) if term.strip())
+        return {**values, "partition_by": terms}
+
+    @model_validator(mode="after")
+    def _known_terms(self) -> Sink:
+        for term in self.partition_by:
+            match = _TERM.fullmatch(term)
+            if match is None or (match[1] and match[1].lower() not in _TRANSFORMS):
+                raise ValueError(f"cannot partition by '{term}': name a column, or one of"
+                                 f" {', '.join(_TRANSFORMS)} of it")  # fmt: skip
+        return self
+
+
+class Iceberg(Tables):
+    name = "iceberg"
+    schemes = ("iceberg",)
+    jars = ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "org.xerial:sqlite-jdbc:3.50.3.0")
+    Source = Source
+    Sink = Sink
+    using = "iceberg"
+    conflicts = re.compile(
+        r"CommitFailedException|CommitStateUnknownException|Found conflicting files|Found new conflicting"
+        r"|Missing required files to delete|SQLITE_BUSY|database is locked|Cannot commit .*changed"
+    )
+
+    def settings_of(self, uri: Uri) -> dict[str, Value]:
+        catalog, _, table = f"{uri.authority}{'/' if uri.path else ''}{uri.path}".partition(".")
+        return {"catalog": catalog, "table": table.replace("/", "."), **dict(uri.query)}
+
+    def settings_in(self, project: Places) -> dict[str, Value]:
+        return {"state": project.state}
+
+    def store_of(self, settings: Mapping[str, Value]) -> str | None:
+        return scheme_of(str(settings.get("path") or settings.get("warehouse") or "")) or None
+
+    def access(self, options: Any) -> Access:
+        return Access(options.settings())
+
+    def is_unbounded(self, source: Any) -> bool:
+        return bool(source.watch)
+
+    def identity(self, source: Any) -> str:
+        return f"{source.catalog}.{source.table}"
+
+    def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
+        reader = spark.readStream.format("iceberg")
+        begin = _time_of(source.start, limits)
+        told = {
+            "stream-from-timestamp": begin,
+            "streaming-max-files-per-micro-batch": source.files_per_batch,
+            "streaming-skip-overwrite-snapshots": source.skip_changes or None,
+            "streaming-skip-delete-snapshots": source.skip_changes or None,
+        }
+        options = {key: str(value).lower() for key, value in told.items() if value is not None}
+        return reader.options(**options).load(self.named(source))
+
+    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
+        if request.records is not None:
+            return chosen(request.records, request)
+        reader = spark.read.format("iceberg")
+        if source.snapshot is not None:
+            reader = reader.option("snapshot-id", source.snapshot)
+        if source.timestamp is not None:
+            reader = reader.option("as-of-timestamp", _milliseconds(source.timestamp))
+        if source.branch is not None:
+            reader = reader.option("branch", source.branch)
+        return chosen(reader.load(self.named(source)), request)
+
+    def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
+        table = self.named(source)
+        files = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]  # noqa: S608
+        snapshots = spark.sql(f"SELECT * FROM {table}.snapshots ORDER BY committed_at DESC").collect()  # noqa: S608
+        about = _about(spark, table)
+        return {
+            "files": files[0],
+            "size": files[1] or 0,
+            "comment": about.get("Comment"),
+            "partitioned by": about.get("Partitioning"),
+            "properties": about.get("Table Properties"),
+            "snapshots": len(snapshots),
+            "newest commits": [
+                f"{s.snapshot_id}: {s.operation} at {s.committed_at:%Y-%m-%d %H:%M:%S}" for s in snapshots[:5]
+            ],
+        }
+
+    def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
+        text = told(failure)
+        if "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchTableException" in text:
+            return DataError("missing-table", f"there is no Iceberg table {options.catalog}.{options.table}")
+        if "Cannot process overwrite snapshot" in text or "Cannot process delete snapshot" in text:
+            return DataError(
+                "changed-rows",
+                f"rows of {options.table} were changed or deleted, and a stream of rows cannot tell of that",
+                hint="skip_changes = true passes over them",
+            )
+        if re.search(r"RESTException|UncheckedSQLException|Failed to connect|Connection refused", text):
+            return SetupError(
+                "catalog-unreachable",
+                f"cannot reach the catalog '{options.catalog}'",
+                hint=f"check that {options.catalog_uri or 'it'} runs, and what its user may do",
+            )
+        return super().explain_failure(failure, options)
+
+    # Writing.
+
+    def named(self, options: Any) -> str:
+        branch = getattr(options, "branch", None)
+        parts = [options.catalog, *options.table.split(".")]
+        # A branch is written under a name of its own; it is read by an option.
+        parts += [f"branch_{branch}"] if branch and isinstance(options, Sink) else []
+        return ".".join(map(quoted, parts))
+
+    def check_target(self, spark: SparkSession, sink: Any) -> None:
+        if sink.catalog_type is None and sink.catalog_uri is None:
+            stores.of(spark, absolute(sink.state)).make_folder(absolute(sink.state))
+        database = ".".join(map(quoted, [sink.catalog, *sink.table.split(".")[:-1]]))
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {database}")
+
+    def exists(self, spark: SparkSession, options: Any) -> bool:
+        return bool(spark.catalog.tableExists(self.named(options)))
+
+    def layout(self, sink: Any) -> str:
+        terms = ", ".join(map(_term, sink.partition_by))
+        return f"PARTITIONED BY ({terms})" if terms else ""
+
+    def properties_of(self, sink: Any) -> dict[str, str]:
+        modes = {f"write.{kind}.mode": _WAYS[sink.write_mode] for kind in ("merge", "update", "delete")
+                 if sink.write_mode}  # fmt: skip
+        return {**modes, **sink.properties}
+
+    @contextmanager
+    def marked(self, spark: SparkSession, sink: Any, batch: Batch) -> Iterator[bool]:
+        who = f"{batch.pipeline}/{batch.sink}"
+        mark = f"{who}/{batch.number}"
+        marks = self._marks(spark, sink)
+        if batch.streaming:
+            delivered = any(m and m.rpartition("/")[0] == who and int(m.rpartition("/")[2]) >= batch.number
+                            for _, m in marks)  # fmt: skip
+        else:
+            delivered = False
+            if sink.mode == "append":
+                self._undo(spark, sink, [snapshot for snapshot, m in marks if m == mark])
+        with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": mark}):
+            yield delivered
+
+    def _marks(self, spark: SparkSession, sink: Any) -> list[tuple[int, str | None]]:
+        """The batches that snapshots tell."""
+        rows = spark.sql(f"SELECT snapshot_id, summary['{_MARK}'] FROM {self.named(sink)}.snapshots")  # noqa: S608
+        return [(row[0], row[1]) for row in rows.collect()]
+
+    def _undo(self, spark: SparkSession, sink: Any, snapshots: list[int]) -> None:
+        """Takes back what a run of the same number left, which ended before that was noted."""
+        session: Any = spark
+        if not snapshots:
+            return
+        table = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            session._jsparkSession, self.named(sink)
+        )
+        removal = table.newDelete().validateFilesExist()
+        for snapshot in snapshots:
+            for file in table.snapshot(snapshot).addedDataFiles(table.io()):
+                removal.deleteFile(file.location())
+        removal.commit()
+
+
+def _term(term: str) -> str:
+    """A part of PARTITIONED BY, its column quoted."""
+    match = _TERM.fullmatch(term)
+    assert match is not None
+    column = ".".join(quoted(part.strip("`")) for part in (match[3] or match[4]).split("."))
+    if not match[1]:
+        return column
+    return f"{match[1]}({f'{match[2]}, ' if match[2] else ''}{column})"
+
+
+def _time_of(start: str | None, limits: Limits) -> int | None:
+    """From when on a stream reads; None for all that there is."""
+    wanted = start or limits.start
+    if wanted == "earliest":
+        return None
+    if wanted != "latest":
+        return _milliseconds(wanted)
+    return int(limits.since.timestamp() * 1000) + 1 if limits.since is not None else _milliseconds("now")
+
+
+def _milliseconds(text: str) -> int:
+    from datetime import datetime, timezone
+
+    if text == "now":
+        return int(datetime.now(timezone.utc).timestamp() * 1000)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise DataError("bad-time", f"'{text}' is no time", hint="write it as 2026-01-31 14:30:00") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)
+
+
+def _about(spark: SparkSession, table: str) -> dict[str, str]:
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()
+    found = {row.col_name: row.data_type for row in rows}
+    parts = [row.data_type for row in rows if row.col_name.startswith("Part ")]
+    return {**found, "Partitioning": ", ".join(parts)}
