@@ -27,7 +27,7 @@ from penstock.connectors.merging import OPERATION, Names
 from penstock.connectors.places import InPlaces, Place, schemes_of
 from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import join
-from penstock.connectors.tables import Tables, TableSink, chosen, literal, told
+from penstock.connectors.tables import Tables, TableSink, chosen, told
 from penstock.errors import DataError, PenstockError
 from penstock.options import Value
 from penstock.schema import quoted
@@ -236,17 +236,23 @@ class Delta(InPlaces, Tables):
 
     def _undo(self, spark: SparkSession, sink: Any, note: str) -> None:
         """Takes back what a run of the same number left, which ended before that was noted."""
-        for commit in self._history(spark, sink):
-            if commit.userMetadata != note:
-                continue
-            log = spark.read.json(join(sink.path, f"_delta_log/{commit.version:020}.json"))
-            if "add" not in log.columns:
-                return
-            added = [row[0] for row in log.where("add is not null").select("add.path").collect()]
-            root = spark.sql(f"DESCRIBE DETAIL {self.named(sink)}").collect()[0].location
-            files = ", ".join(literal(f"{root}/{path}") for path in added)
-            spark.sql(f"DELETE FROM {self.named(sink)} WHERE _metadata.file_path IN ({files})")  # noqa: S608
+        commits = self._history(spark, sink)
+        found = next((commit for commit in commits if commit.userMetadata == note), None)
+        if found is None or _is_restored(commits[0], found.version):
             return
+        if found.version != commits[0].version:
+            raise DataError(
+                "delivered-before",
+                f"an earlier run ended before it could note that its rows are in {sink.path}, as version"
+                f" {found.version}, and others have written since",
+                hint="delete those rows; or keep them, and begin anew with `penstock reset`",
+            )
+        spark.sql(f"RESTORE TABLE {self.named(sink)} TO VERSION AS OF {found.version - 1}")
+
+
+def _is_restored(commit: Any, version: int) -> bool:
+    """Whether a commit has taken back that of a version."""
+    return commit.operation == "RESTORE" and int(commit.operationParameters["version"]) < int(version)
 
 
 def _as_changes(frame: DataFrame, request: ReadRequest) -> DataFrame:

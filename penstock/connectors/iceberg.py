@@ -269,11 +269,11 @@ class Iceberg(Tables):
     # Writing.
 
     def named(self, options: Any) -> str:
-        branch = getattr(options, "branch", None)
-        parts = [options.catalog, *options.table.split(".")]
         # A branch is written under a name of its own; it is read by an option.
-        parts += [f"branch_{branch}"] if branch and isinstance(options, Sink) else []
-        return ".".join(map(quoted, parts))
+        branch = options.branch if isinstance(options, Sink) else None
+        return (
+            f"{self._of_table(options)}.{quoted(f'branch_{branch}')}" if branch else self._of_table(options)
+        )
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         if sink.catalog_type is None and sink.catalog_uri is None:
@@ -293,39 +293,59 @@ class Iceberg(Tables):
                  if sink.write_mode}  # fmt: skip
         return {**modes, **sink.properties}
 
+    def settled(self, changes: DataFrame) -> DataFrame:
+        # Spark reads them twice, and refuses what it cannot know to be the same both times.
+        return changes.localCheckpoint()
+
     @contextmanager
     def marked(self, spark: SparkSession, sink: Any, batch: Batch) -> Iterator[bool]:
-        who = f"{batch.pipeline}/{batch.sink}"
-        mark = f"{who}/{batch.number}"
-        marks = self._marks(spark, sink)
+        who, delivered = f"{batch.pipeline}/{batch.sink}", False
+        line = self._line(spark, sink)
         if batch.streaming:
-            delivered = any(m and m.rpartition("/")[0] == who and int(m.rpartition("/")[2]) >= batch.number
-                            for _, m in marks)  # fmt: skip
-        else:
-            delivered = False
-            if sink.mode == "append":
-                self._undo(spark, sink, [snapshot for snapshot, m in marks if m == mark])
-        with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": mark}):
+            numbers = [int(mark.rpartition("/")[2]) for _, _, mark in line if mark.startswith(f"{who}/")]
+            delivered = bool(numbers) and numbers[0] >= batch.number
+        elif sink.mode == "append":
+            self._undo(spark, sink, line, f"{who}/{batch.number}")
+        with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": f"{who}/{batch.number}"}):
             yield delivered
 
-    def _marks(self, spark: SparkSession, sink: Any) -> list[tuple[int, str | None]]:
-        """The batches that snapshots tell."""
-        rows = spark.sql(f"SELECT snapshot_id, summary['{_MARK}'] FROM {self.named(sink)}.snapshots")  # noqa: S608
-        return [(row[0], row[1]) for row in rows.collect()]
+    def _line(self, spark: SparkSession, sink: Any) -> list[tuple[int, int | None, str]]:
+        """The snapshots that the table's rows are made of, the newest first: id, the one before, its mark."""
+        table, branch = self._of_table(sink), sink.branch or "main"
+        rows = spark.sql(f"SELECT snapshot_id, parent_id, summary['{_MARK}'] FROM {table}.snapshots")  # noqa: S608
+        known = {row[0]: (row[0], row[1], row[2] or "") for row in rows.collect()}
+        heads = spark.sql(f"SELECT name, snapshot_id FROM {table}.refs").collect()  # noqa: S608
+        line, at = [], dict(map(tuple, heads)).get(branch)
+        while at in known:
+            line.append(known[at])
+            at = known[at][1]
+        return line
 
-    def _undo(self, spark: SparkSession, sink: Any, snapshots: list[int]) -> None:
+    def _undo(
+        self, spark: SparkSession, sink: Any, line: list[tuple[int, int | None, str]], mark: str
+    ) -> None:
         """Takes back what a run of the same number left, which ended before that was noted."""
-        session: Any = spark
-        if not snapshots:
+        session, found = spark, next((one for one in line if one[2] == mark), None)
+        if found is None:
             return
-        table = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            session._jsparkSession, self.named(sink)
+        if found is not line[0]:
+            raise DataError(
+                "delivered-before",
+                f"an earlier run ended before it could note that its rows are in {sink.table}, as snapshot"
+                f" {found[0]}, and others have written since",
+                hint="delete those rows; or keep them, and begin anew with `penstock reset`",
+            )
+        if found[1] is None:
+            spark.sql(f"DELETE FROM {self.named(sink)}")  # noqa: S608
+            return
+        jvm: Any = session._jvm
+        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            session._jsparkSession, self._of_table(sink)
         )
-        removal = table.newDelete().validateFilesExist()
-        for snapshot in snapshots:
-            for file in table.snapshot(snapshot).addedDataFiles(table.io()):
-                removal.deleteFile(file.location())
-        removal.commit()
+        table.manageSnapshots().replaceBranch(sink.branch or "main", found[1]).commit()
+
+    def _of_table(self, options: Any) -> str:
+        return ".".join(map(quoted, [options.catalog, *options.table.split(".")]))
 
 
 def _term(term: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from penstock.connectors import merging
-from penstock.connectors.base import Batch, Capabilities, Connector, ReadRequest, Refused
+from penstock.connectors.base import Batch, Capabilities, Column, Connector, ReadRequest, Refused, Unknown
 from penstock.connectors.evolving import changes, fitted, type_of
 from penstock.connectors.merging import Merging, Names
 from penstock.errors import DataError, PenstockError
@@ -85,6 +86,21 @@ class Tables(Connector):
         """While it lasts, what is committed tells its batch; gives whether that was committed before."""
         raise NotImplementedError
 
+    def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
+        if request.columns:
+            return request.columns
+        return _columns(self.read(spark, source, replace(request, used=None, hidden=frozenset())))
+
+    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
+        assert request.records is not None
+        known = {column.name.lower() for column in request.columns}
+        now = _columns(self.read(spark, source, replace(request, columns=(), used=None)))
+        return tuple(Unknown(c, self.named(source)) for c in now if c.name.lower() not in known)
+
+    def settled(self, changes: DataFrame) -> DataFrame:
+        """Changes that are to be merged, as the format needs them."""
+        return changes
+
     def check_rows(self, frame: DataFrame, sink: Any) -> None:
         if sink.merge_on:
             merging.check(frame, sink)
@@ -137,9 +153,9 @@ class Tables(Connector):
         spark, table = frame.sparkSession, self.named(sink)
         schema = spark.table(table).schema
         if sink.merge_on:
-            folded = merging.fold(frame, sink)
+            folded = fitted(merging.fold(frame, sink), schema, (merging.CHANGE,))
             columns = merging.stored(frame, sink)
-            fitted(folded, schema, (merging.CHANGE,)).createOrReplaceTempView(_VIEW)
+            self.settled(folded).createOrReplaceTempView(_VIEW)
             try:
                 spark.sql(merging.statement(table, _VIEW, columns, sink)).collect()
             finally:
@@ -191,6 +207,10 @@ def chosen(frame: DataFrame, request: ReadRequest) -> DataFrame:
     if request.used is None:
         return frame
     return frame.select(*(quoted(c) for c in frame.columns if c.lower() in request.used))
+
+
+def _columns(frame: DataFrame) -> tuple[Column, ...]:
+    return tuple(Column(field.name, type_of(field.dataType)) for field in frame.schema.fields)
 
 
 def literal(text: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.connectors.base import Column, Connector, Offset, Reader, Split
 
+from . import conformance_merges as merges
 from . import conformance_streams as streams
 from .subject import COLUMNS, Row, Subject, failing_frame, frame_of, known_rows, rows_of, same_rows
 
@@ -205,6 +206,8 @@ CHECKS: dict[str, tuple[Check, ...]] = {
     "lookup": (finds_rows_by_key, finds_rows_that_were_added_since),
     "append": (appends, failed_append_leaves_nothing),
     "overwrite": (overwrites, failed_overwrite_keeps_the_rows),
+    "upsert": merges.UPSERT,
+    "delete": merges.DELETE,
     "create_target": (makes_the_target,),
     "transactional": (repeated_batch_changes_nothing,),
     "evolve_schema": (takes_a_new_column,),

@@ -97,6 +97,10 @@ class Subject:
         """A target that does not exist at first; the same one each time."""
         raise NotImplementedError
 
+    def merging_sink(self, **options: Any) -> SinkOptions:
+        """The same target, to be merged into by `id`; only for connectors that update rows."""
+        raise NotImplementedError
+
     def stored(self) -> list[Row]:
         """The rows of the target, read by other means."""
         raise NotImplementedError
