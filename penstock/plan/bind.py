@@ -91,10 +91,10 @@ class Binder:
 
     @_bind.register
     def _(self, statement: sql.Select) -> Plan:
-        root = self._transform("query", statement.query)
         sinks = tuple(
             self._write(self._endpoint(sink, "sink"), sink.settings, sink.at) for sink in statement.sinks
         )
+        root = self._transform("query", self._keyed(statement.query, sinks))
         if (
             len(sinks) > 1
             and statement.sinks[-1].settings
@@ -112,10 +112,10 @@ class Binder:
         options = bind(StatementOptions, own, "INSERT")
         chosen = {s.key.lower(): s for s in own}
         source = self._file(options.source_config, "source", chosen)
-        root = self._transform("query", statement.query, source)
         target = self._endpoint(statement.target, "sink", self._file(options.sink_config, "sink", chosen))
-        settings = (*statement.target.settings, *rest)
-        return Pipeline(statement, root, (self._write(target, settings, statement.target.at),))
+        sinks = (self._write(target, (*statement.target.settings, *rest), statement.target.at),)
+        root = self._transform("query", self._keyed(statement.query, sinks), source)
+        return Pipeline(statement, root, sinks)
 
     @_bind.register
     def _(self, statement: sql.CreateSource) -> Plan:
@@ -134,11 +134,11 @@ class Binder:
 
     @_bind.register
     def _(self, statement: sql.CreateSink) -> Plan:
-        root = self._transform("query", statement.query)
         connector, settings = connectors.for_settings(
             _with_format(statement.settings, statement.row_format, statement.encoding), "sink", statement.at
         )
         sink = self._write(Described(statement.name, connector, settings), (), statement.at)
+        root = self._transform("query", self._keyed(statement.query, (sink,)))
         return Pipeline(statement, root, (sink,), name=statement.name)
 
     @_bind.register
@@ -184,6 +184,15 @@ class Binder:
     @_bind.register
     def _(self, statement: sql.Lifecycle) -> Plan:
         _not_yet(f"{statement.action.upper()} {statement.kind.upper()}", statement.at)
+
+    def _keyed(self, query: sql.Query, sinks: Sequence[Write]) -> sql.Query:
+        """The query with merge keys that a deletion has, too."""
+        keys = {key.lower() for sink in sinks for key in getattr(sink.options, "merge_on", ())}
+        keyed = query.keyed_by(keys)
+        if keyed is not query:
+            names = sorted({value.name for value in query.after} & keys)
+            self._notes.append(f"the merge key {', '.join(names)} reads `before` where `after` is null")
+        return keyed
 
     def _transform(self, label: str, query: sql.Query, fallback: config.Endpoint | None = None) -> Transform:
         inputs = tuple(self._input(r, query, fallback) for r in query.relations)

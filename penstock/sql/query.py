@@ -21,7 +21,7 @@ from penstock.sql.casts import find_failed_cast
 from penstock.sql.cursor import Fault, interval_text
 from penstock.sql.dialect import Parser
 from penstock.sql.filters import filters_of
-from penstock.sql.statements import Edit, Query, Relation, Star
+from penstock.sql.statements import AfterValue, Edit, Query, Relation, Star
 
 _RENAMED = {"json_extract": "get_json_object", "json_object": "named_struct"}
 _WINDOWS = {f"{kind}{field}": (kind, field.replace("_", ".")) for kind in ("tumble", "hop")
@@ -29,6 +29,16 @@ _WINDOWS = {f"{kind}{field}": (kind, field.replace("_", ".")) for kind in ("tumb
 _ALL_COLUMNS = {TokenType.NATURAL, TokenType.PIVOT, TokenType.PIPE_GT}
 """Without a star, these use every column: a pivot groups by those it does not name."""
 
+
+_ENDS = {
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.VAR,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.END,
+}
+"""Behind these, a name is that of a column."""
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
@@ -76,6 +86,7 @@ class _Reading:
             names=self.names,
             star=self._uses_all_columns(),
             stars=tuple(self._stars()),
+            after=tuple(self._after_values()),
             failed_cast=find_failed_cast(self.node, len(relations), self.sql, self.tokens, self.edits),
         )
 
@@ -257,6 +268,48 @@ class _Reading:
             self.parser.fail("expected a length such as INTERVAL '5' MINUTE", first)
         return _literal(text)
 
+    def _after_values(self) -> Iterator[AfterValue]:
+        if self.tokens[self.first].token_type != TokenType.SELECT:
+            return
+        for first, stop in self._projections():
+            end = self._before_alias(first, stop)
+            read = [
+                t
+                for t in self.tokens[first:end]
+                if t.token_type == TokenType.VAR and t.text.lower() == "after"
+            ]
+            if not read or end == stop:
+                continue
+            begin, finish = self.tokens[first].start, self.tokens[end - 1].end + 1
+            edits = [edit for edit in self.edits if begin <= edit.start and edit.end <= finish]
+            edits += [Edit(token.start, token.end + 1, "before") for token in read]
+            otherwise = _edited(self.sql[begin:finish], _joined(edits, begin))
+            name = self.tokens[stop - 1].text.lower()
+            yield AfterValue(name, begin - self.base, finish - self.base, otherwise)
+
+    def _before_alias(self, first: int, stop: int) -> int:
+        """Where an expression ends whose column is given a name."""
+        if stop - first < 2 or self.tokens[stop - 1].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+            return stop
+        before = self.tokens[stop - 2].token_type
+        if before == TokenType.ALIAS:
+            return stop - 2
+        return stop - 1 if before in _ENDS else stop
+
+    def _projections(self) -> Iterator[tuple[int, int]]:
+        """The token spans of what stands between SELECT and FROM."""
+        depth, begin = 0, self.first + 1
+        for i in range(begin, self.stop):
+            kind = self.tokens[i].token_type
+            depth += (kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)) - (
+                kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END)
+            )
+            if depth == 0 and kind in (TokenType.COMMA, TokenType.FROM):
+                yield begin, i
+                begin = i + 1
+            if depth == 0 and kind == TokenType.FROM:
+                return
+
     def _stars(self) -> Iterator[Star]:
         for star in self._find(exp.Star):
             if "start" not in star.meta or _called(star.parent) == "count":
@@ -287,6 +340,12 @@ class _Reading:
         inner = (exp.Select, exp.SetOperation)
         found = {id(n) for root in roots for n in root.walk(prune=lambda n: isinstance(n, inner))}
         return [t for t in self.tables if id(t) in found and isinstance(t, exp.Table)]
+
+
+def _edited(text: str, edits: Iterable[Edit]) -> str:
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
 
 
 def _raw(sql: str, token: Token) -> str:

@@ -68,6 +68,18 @@ class Star:
 
 
 @dataclass(frozen=True)
+class AfterValue:
+    """An expression of a SELECT that reads `after`: what a row is after a change, nothing for a deletion."""
+
+    name: str
+    """Of its column, lower case."""
+    start: int
+    end: int
+    otherwise: str
+    """The same of `before`, for Spark."""
+
+
+@dataclass(frozen=True)
 class Query:
     """A SELECT, as it was written: Spark gets its own text back, but for the pieces that are ours."""
 
@@ -80,8 +92,18 @@ class Query:
     star: bool = False
     """Whether it may use all columns of a relation."""
     stars: tuple[Star, ...] = ()
+    after: tuple[AfterValue, ...] = ()
     failed_cast: str | None = None
     """An expression over the rows of its one relation: the CAST that fails, as `penstock.sql.casts` says."""
+
+    def keyed_by(self, keys: Collection[str]) -> Query:
+        """The same query, whose columns of these names, lower case, read `before` where `after` is null."""
+        found = [value for value in self.after if value.name in keys]
+        if not found:
+            return self
+        begins = (Edit(value.start, value.start, "COALESCE(") for value in found)
+        ends = (Edit(value.end, value.end, f", {value.otherwise})") for value in found)
+        return replace(self, edits=(*begins, *self.edits, *ends), names=self.names | {"before"}, after=())
 
     def hiding(self, hidden: Sequence[Collection[str]]) -> Query:
         """The same query, whose stars leave out the columns of each relation that are `hidden`."""
