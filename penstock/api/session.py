@@ -32,6 +32,7 @@ from penstock.plan.nodes import (
     Remove,
     Scan,
     Transform,
+    Upkeep,
     Write,
 )
 from penstock.plan.nodes import Pipeline as PipelinePlan
@@ -156,6 +157,8 @@ class Session:
                     yield self._list(plan)
                 case Description():
                     yield self._describe(plan, checked)
+                case Upkeep():
+                    yield Done("nothing done") if how.dry else self._keep_up(plan, checked)
                 case Assign():
                     yield self._assign(plan)
                 case Explanation():
@@ -455,6 +458,18 @@ class Session:
         return Table(
             "columns", ("column", "type", "nullable"), tuple((n, t, str(o).lower()) for n, t, o in columns)
         )
+
+    def _keep_up(self, plan: Upkeep, checked: Checked) -> Table:
+        """Makes a table's files fewer, or deletes those of its past."""
+        from penstock.engine.failures import in_scan
+
+        node, spark = plan.node, self._fresh(checked, plan)
+        with in_scan(node):
+            if plan.action == "optimize":
+                done = node.connector.optimize(spark, node.options)
+            else:
+                done = node.connector.vacuum(spark, node.options, plan.retain)
+        return Table(f"{plan.action} {node.label}", ("what", "count"), tuple(done.items()))
 
     def columns(self, node: Scan | Transform, checked: Checked) -> list[tuple[str, str, bool]]:
         """Names, types and nullability of a node's columns; asks the source where none are declared."""

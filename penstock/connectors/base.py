@@ -494,6 +494,14 @@ class Connector:
         """What `inspect` tells of a source: how many `files`, their `size` in bytes, its `partitions`."""
         return {}
 
+    def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
+        """Makes few large files of a table's many small ones; what was done, in words and numbers."""
+        raise NotImplementedError(f"{self.name} has no upkeep")
+
+    def vacuum(self, spark: SparkSession, source: Any, retain: timedelta) -> dict[str, int]:
+        """Deletes files that were of use to no state of a table for so long; tells what was done."""
+        raise NotImplementedError(f"{self.name} has no upkeep")
+
     def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         """The records that `read` rejects: payload, error, file, line. Asked only when there are any."""
         raise InputError("no-rejects", f"{self.name} does not tell which records are bad")

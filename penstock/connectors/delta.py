@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field, model_validator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _OPERATIONS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 _COMMIT = (Column("_commit_version", "BIGINT"), Column("_commit_timestamp", "TIMESTAMP"))
 _TRANSACTION = "spark.databricks.delta.write.txn"
+_LISTING_TASKS = 8
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 _MISSING = re.compile(r"DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
                       r"|PATH_NOT_FOUND|DELTA_READ_TABLE_WITHOUT_COLUMNS")  # fmt: skip
@@ -185,6 +187,23 @@ class Delta(InPlaces, Tables):
                 f"{c.version}: {c.operation} at {c.timestamp:%Y-%m-%d %H:%M:%S}" for c in commits[:5]
             ],
         }
+
+    def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
+        (done,) = spark.sql(f"OPTIMIZE {self.named(source)}").collect()
+        return {"files removed": done.metrics.numFilesRemoved, "files added": done.metrics.numFilesAdded}
+
+    def vacuum(self, spark: SparkSession, source: Any, retain: timedelta) -> dict[str, int]:
+        hours = retain.total_seconds() / 3600
+        settings = {
+            # Whoever says how far back it is to be readable knows what for.
+            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+            # It would list folders in ten thousand tasks.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(_LISTING_TASKS),
+        }
+        with changed(spark, settings):
+            files = spark.sql(f"VACUUM {self.named(source)} RETAIN {hours} HOURS DRY RUN").count()
+            spark.sql(f"VACUUM {self.named(source)} RETAIN {hours} HOURS").collect()
+        return {"files deleted": files}
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
         text = told(failure)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, model_validator
@@ -28,7 +29,7 @@ from penstock.connectors.object_stores import told as secret
 from penstock.connectors.places import Stored, scheme_of
 from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import absolute, join
-from penstock.connectors.tables import Tables, TableSink, chosen, told
+from penstock.connectors.tables import Tables, TableSink, chosen, literal, told
 from penstock.errors import DataError, PenstockError, SetupError
 from penstock.options import Value
 from penstock.schema import quoted
@@ -88,11 +89,17 @@ class Place(Stored):
             raise ValueError("the name of a catalog has letters, digits and _ only")
         return self
 
+    @property
+    def own(self) -> str | None:
+        """The file of the project's own catalog, where that is meant."""
+        configured = self.catalog_type is not None or self.catalog_uri is not None
+        return None if configured else join(absolute(self.state), "iceberg.db")
+
     def settings(self) -> dict[str, str]:
         """What Spark is to know of the catalog."""
         kind, uri = self.catalog_type, self.catalog_uri
-        if kind is None and uri is None:
-            kind, uri = "jdbc", f"jdbc:sqlite:{absolute(self.state)}/iceberg.db"
+        if self.own is not None:
+            kind, uri = "jdbc", f"jdbc:sqlite:{self.own}"
         elif kind is None and uri is not None:
             kind = "rest" if uri.startswith("http") else "jdbc" if uri.startswith("jdbc:") else "hive"
         told = {
@@ -208,7 +215,6 @@ class Iceberg(Tables):
         return f"{source.catalog}.{source.table}"
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
-        reader = spark.readStream.format("iceberg")
         begin = _time_of(source.start, limits)
         told = {
             "stream-from-timestamp": begin,
@@ -217,41 +223,83 @@ class Iceberg(Tables):
             "streaming-skip-delete-snapshots": source.skip_changes or None,
         }
         options = {key: str(value).lower() for key, value in told.items() if value is not None}
-        return reader.options(**options).load(self.named(source))
+        return spark.readStream.options(**options).table(self.named(source))
 
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         if request.records is not None:
             return chosen(request.records, request)
-        reader = spark.read.format("iceberg")
-        if source.snapshot is not None:
-            reader = reader.option("snapshot-id", source.snapshot)
-        if source.timestamp is not None:
-            reader = reader.option("as-of-timestamp", _milliseconds(source.timestamp))
-        if source.branch is not None:
-            reader = reader.option("branch", source.branch)
-        return chosen(reader.load(self.named(source)), request)
+        if source.own is not None and stores.Local().find(source.own) is None:
+            raise _missing(source)
+        table, then = self.named(source), ""
+        if source.snapshot is not None or source.branch is not None:
+            then = f" VERSION AS OF {source.snapshot or literal(source.branch)}"
+        elif source.timestamp is not None:
+            then = f" TIMESTAMP AS OF {literal(source.timestamp)}"
+        # By SQL: Spark's reader of a path would look into a Hive metastore of its own first.
+        return chosen(spark.sql(f"SELECT * FROM {table}{then}"), request)  # noqa: S608
 
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         table = self.named(source)
         files = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]  # noqa: S608
         snapshots = spark.sql(f"SELECT * FROM {table}.snapshots ORDER BY committed_at DESC").collect()  # noqa: S608
-        about = _about(spark, table)
+        about = self._loaded(spark, source)
+        columns = {field.sourceId(): field.transform().toString() for field in about.spec().fields()}
+        parts = (
+            f"{how}({about.schema().findColumnName(column)})"
+            if how != "identity"
+            else about.schema().findColumnName(column)
+            for column, how in columns.items()
+        )
+        properties = dict(about.properties())
         return {
             "files": files[0],
             "size": files[1] or 0,
-            "comment": about.get("Comment"),
-            "partitioned by": about.get("Partitioning"),
-            "properties": about.get("Table Properties"),
+            "comment": properties.pop("comment", None),
+            "partitioned by": ", ".join(parts),
+            "properties": ", ".join(f"{k} = {v}" for k, v in sorted(properties.items())),
             "snapshots": len(snapshots),
             "newest commits": [
                 f"{s.snapshot_id}: {s.operation} at {s.committed_at:%Y-%m-%d %H:%M:%S}" for s in snapshots[:5]
             ],
         }
 
+    def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
+        data = self._call(spark, source, "rewrite_data_files")
+        deletes = self._call(spark, source, "rewrite_position_delete_files")
+        self._call(spark, source, "rewrite_manifests")
+        return {
+            "files removed": data.rewritten_data_files_count + deletes.rewritten_delete_files_count,
+            "files added": data.added_data_files_count + deletes.added_delete_files_count,
+        }
+
+    def vacuum(self, spark: SparkSession, source: Any, retain: timedelta) -> dict[str, int]:
+        now = datetime.now(timezone.utc)
+        expired = self._call(spark, source, "expire_snapshots", older_than=now - retain, retain_last=1)
+        # Younger files may be those of a write that is not done yet: Iceberg looks at none of the last day.
+        before = now - max(retain, timedelta(days=1, minutes=1))
+        orphans = self._rows(spark, source, "remove_orphan_files", older_than=before)
+        counts = expired.asDict()
+        return {
+            "data files deleted": counts["deleted_data_files_count"],
+            "other files deleted": sum(counts.values()) - counts["deleted_data_files_count"],
+            "files of no table deleted": len(orphans),
+        }
+
+    def _call(self, spark: SparkSession, source: Any, procedure: str, **given: Any) -> Any:
+        return self._rows(spark, source, procedure, **given)[0]
+
+    def _rows(self, spark: SparkSession, source: Any, procedure: str, **given: Any) -> list[Any]:
+        """What one of Iceberg's procedures answers."""
+        told = [f"table => {literal(source.table)}"]
+        for name, value in given.items():
+            shown = f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S.%f}'" if isinstance(value, datetime) else value
+            told.append(f"{name} => {shown}")
+        return spark.sql(f"CALL {quoted(source.catalog)}.system.{procedure}({', '.join(told)})").collect()
+
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
         text = told(failure)
         if "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchTableException" in text:
-            return DataError("missing-table", f"there is no Iceberg table {options.catalog}.{options.table}")
+            return _missing(options)
         if "Cannot process overwrite snapshot" in text or "Cannot process delete snapshot" in text:
             return DataError(
                 "changed-rows",
@@ -276,7 +324,7 @@ class Iceberg(Tables):
         )
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
-        if sink.catalog_type is None and sink.catalog_uri is None:
+        if sink.own is not None:
             stores.of(spark, absolute(sink.state)).make_folder(absolute(sink.state))
         database = ".".join(map(quoted, [sink.catalog, *sink.table.split(".")[:-1]]))
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {database}")
@@ -325,7 +373,7 @@ class Iceberg(Tables):
         self, spark: SparkSession, sink: Any, line: list[tuple[int, int | None, str]], mark: str
     ) -> None:
         """Takes back what a run of the same number left, which ended before that was noted."""
-        session, found = spark, next((one for one in line if one[2] == mark), None)
+        found = next((one for one in line if one[2] == mark), None)
         if found is None:
             return
         if found is not line[0]:
@@ -338,14 +386,21 @@ class Iceberg(Tables):
         if found[1] is None:
             spark.sql(f"DELETE FROM {self.named(sink)}")  # noqa: S608
             return
-        jvm: Any = session._jvm
-        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            session._jsparkSession, self._of_table(sink)
-        )
-        table.manageSnapshots().replaceBranch(sink.branch or "main", found[1]).commit()
+        branch = sink.branch or "main"
+        self._loaded(spark, sink).manageSnapshots().replaceBranch(branch, found[1]).commit()
+
+    def _loaded(self, spark: SparkSession, options: Any) -> Any:
+        """The table as Iceberg's own library has it."""
+        session: Any = spark
+        library = session._jvm.org.apache.iceberg.spark.Spark3Util
+        return library.loadIcebergTable(session._jsparkSession, self._of_table(options))
 
     def _of_table(self, options: Any) -> str:
         return ".".join(map(quoted, [options.catalog, *options.table.split(".")]))
+
+
+def _missing(options: Any) -> DataError:
+    return DataError("missing-table", f"there is no Iceberg table {options.catalog}.{options.table}")
 
 
 def _term(term: str) -> str:
@@ -369,8 +424,6 @@ def _time_of(start: str | None, limits: Limits) -> int | None:
 
 
 def _milliseconds(text: str) -> int:
-    from datetime import datetime, timezone
-
     if text == "now":
         return int(datetime.now(timezone.utc).timestamp() * 1000)
     try:
@@ -378,10 +431,3 @@ def _milliseconds(text: str) -> int:
     except ValueError:
         raise DataError("bad-time", f"'{text}' is no time", hint="write it as 2026-01-31 14:30:00") from None
     return int((time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)
-
-
-def _about(spark: SparkSession, table: str) -> dict[str, str]:
-    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()
-    found = {row.col_name: row.data_type for row in rows}
-    parts = [row.data_type for row in rows if row.col_name.startswith("Part ")]
-    return {**found, "Partitioning": ", ".join(parts)}

@@ -94,7 +94,7 @@ def check(frame: DataFrame, sink: Merging) -> None:
                     hint=did_you_mean(name, frame.columns) or f"columns there: {', '.join(frame.columns)}",
                 )
     try:
-        kind = frame.select(_deletes(frame, sink)).schema[0].dataType.typeName()
+        kind = frame.selectExpr(sink.delete_on or "true").schema[0].dataType.typeName()
     except (AnalysisException, ParseException) as failure:
         reason = str(failure).partition("\n")[0]
         raise StatementError("bad-condition", f"delete_on = {sink.delete_on!r}: {reason}", at=None) from None

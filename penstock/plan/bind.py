@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import singledispatchmethod
 from typing import NoReturn
 
@@ -21,7 +22,7 @@ from penstock.connectors.registry import Kind
 from penstock.errors import OptionError, PenstockError, Place, StatementError
 from penstock.formats import registry as formats
 from penstock.formats.base import Format
-from penstock.options import Options, Setting, bind, path_of, refuse_unknown, split
+from penstock.options import Duration, Options, Setting, bind, path_of, refuse_unknown, split
 from penstock.plan import evolution
 from penstock.plan.nodes import (
     Assign,
@@ -34,6 +35,7 @@ from penstock.plan.nodes import (
     Remove,
     Scan,
     Transform,
+    Upkeep,
     Write,
 )
 from penstock.schema import METADATA_TYPES, Column
@@ -56,6 +58,14 @@ class StatementOptions(Profiled):
 
     source_config: str | None = Field(None, description="A YAML file that describes the source.")
     sink_config: str | None = Field(None, description="A YAML file that describes the sink.")
+
+
+class UpkeepOptions(Options):
+    """Options of OPTIMIZE and VACUUM, beside those of the table."""
+
+    retain: Duration = Field(
+        timedelta(days=7), description="How far back the table can still be read after VACUUM."
+    )
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,19 @@ class Binder:
         return Description(
             statement, self._scan(self._endpoint(target, "source"), target.settings, None, target.at)
         )
+
+    @_bind.register
+    def _(self, statement: sql.Upkeep) -> Plan:
+        target = statement.target
+        own, rest = split(target.settings, UpkeepOptions)
+        described = self._endpoint(target, "source")
+        kind = type(described.connector)
+        if getattr(kind, statement.action) is getattr(Connector, statement.action):
+            word = statement.action.upper()
+            raise StatementError("no-upkeep", f"{kind.name} has no tables for {word}", at=target.at)
+        node = self._scan(described, rest, None, target.at)
+        retain = bind(UpkeepOptions, own, statement.action.upper()).retain
+        return Upkeep(statement, statement.action, node, retain)
 
     @_bind.register
     def _(self, statement: sql.Explain) -> Plan:

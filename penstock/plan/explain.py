@@ -21,6 +21,7 @@ from penstock.plan.nodes import (
     Remove,
     Scan,
     Transform,
+    Upkeep,
     Write,
 )
 from penstock.uri import mask
@@ -45,6 +46,8 @@ def to_dict(plan: Plan) -> Tree:
             return {"show": plan.kind}
         case Description():
             return {"describe": plan.node.label, "as": _node(plan.node)}
+        case Upkeep():
+            return {plan.action: plan.node.label, "as": _node(plan.node)}
         case Assign():
             return {"set": plan.setting.key, "value": redact(plan.setting.key, plan.setting.value)}
         case Explanation():
@@ -99,7 +102,8 @@ def _system(connector: Connector, format: Format | None, settings: tuple[Setting
     return {
         "connector": connector.name,
         "format": format.name if format else None,
-        "options": {s.key: redact(s.key, s.value) for s in settings},
+        # Those that nobody wrote are where the project is.
+        "options": {s.key: redact(s.key, s.value) for s in settings if s.at is not None},
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal
 
 from penstock.connectors.base import Connector, ReadRequest, SchemaEvolution, SinkOptions, SourceOptions
 from penstock.errors import Place
@@ -181,6 +182,17 @@ class Description:
 
 
 @dataclass(frozen=True)
+class Upkeep:
+    """Keeps a table's files in order."""
+
+    statement: Statement
+    action: Literal["optimize", "vacuum"]
+    node: Scan
+    retain: timedelta
+    """How far back a table can still be read after VACUUM."""
+
+
+@dataclass(frozen=True)
 class Assign:
     statement: Statement
     setting: Setting
@@ -192,4 +204,4 @@ class Explanation:
     plan: Plan
 
 
-Plan = Pipeline | Define | Remove | Listing | Description | Assign | Explanation
+Plan = Pipeline | Define | Remove | Listing | Description | Upkeep | Assign | Explanation

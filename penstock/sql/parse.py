@@ -28,9 +28,8 @@ _REFUSED = {
     ),
     **dict.fromkeys(
         ("ADD", "ALTER", "ANALYZE", "BEGIN", "CACHE", "CALL", "CLEAR", "COMMENT", "COMMIT", "COPY", "DECLARE",
-         "EXECUTE", "EXPORT", "GRANT", "IMPORT", "LIST", "LOAD", "LOCK", "MSCK", "OPTIMIZE", "PREPARE",
-         "REFRESH", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "TRUNCATE", "UNCACHE", "UNSET", "USE",
-         "VACUUM"),
+         "EXECUTE", "EXPORT", "GRANT", "IMPORT", "LIST", "LOAD", "LOCK", "MSCK", "PREPARE", "REFRESH",
+         "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "TRUNCATE", "UNCACHE", "UNSET", "USE"),
         "it moves data: SELECT ... FROM 'uri' INTO 'uri', or INSERT INTO name SELECT ...",
     ),
 }  # fmt: skip
@@ -198,6 +197,14 @@ def _describe(p: Parser) -> s.Describe:
     return s.Describe(*about(p, first), target)
 
 
+def _upkeep(p: Parser) -> s.Upkeep:
+    first = p.index
+    action: Literal["optimize", "vacuum"] = "optimize" if p.peek() == "OPTIMIZE" else "vacuum"
+    p.skip()
+    p.take("TABLE")
+    return s.Upkeep(*about(p, first), action, _endpoint(p))
+
+
 def _explain(p: Parser) -> s.Explain:
     first = p.index
     p.skip()
@@ -239,5 +246,5 @@ def _lifecycle(p: Parser) -> s.Lifecycle:
 _STATEMENTS: dict[str, Callable[[Parser], s.Statement]] = {
     "INSERT": _insert, "CREATE": create, "DROP": _drop, "SHOW": _show, "DESCRIBE": _describe,
     "DESC": _describe, "EXPLAIN": _explain, "SET": _set, "PAUSE": _lifecycle, "RESUME": _lifecycle,
-    "RESTART": _lifecycle,
+    "RESTART": _lifecycle, "OPTIMIZE": _upkeep, "VACUUM": _upkeep,
 }  # fmt: skip

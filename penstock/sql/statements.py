@@ -267,6 +267,14 @@ class Show(Statement):
 
 
 @dataclass(frozen=True)
+class Upkeep(Statement):
+    """`OPTIMIZE|VACUUM name|'uri' [WITH (...)]`: makes a table's files fewer, or deletes old ones."""
+
+    action: Literal["optimize", "vacuum"]
+    target: Endpoint
+
+
+@dataclass(frozen=True)
 class Describe(Statement):
     """`DESCRIBE name`, or of a URI."""
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.delivery.moving import Moving
 from tests.servers.kafka import Kafka
@@ -19,16 +21,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "3"))
 """`make chaos` has more."""
-ROWS = 4_000 * (1 + BY_CHANCE)
+ROWS = 2_500 * (1 + BY_CHANCE)
 STATEMENTS = """
 CREATE OR REPLACE SOURCE rows (id BIGINT, kind BIGINT)
   WITH (connector = 'kafka', bootstrap_servers = '{kafka}', topic = 'lake-rows', max_rows_per_batch = 1000);
-SELECT id, kind FROM rows INTO 's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind');
+SELECT id, kind FROM rows INTO
+  's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind'),
+  'delta://out' WITH (partition_by = 'kind'),
+  'iceberg://lake.db.out' WITH (partition_by = 'bucket(2, id)'),
+  'delta+s3://{bucket}/merged' WITH (merge_on = 'id');
 """
 DONE = ("--until-caught-up", "--quiet")
 
 
 def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
+    """All sinks in one stream: a kill finds each of them at another stage."""
     kafka.create_topic("lake-rows", 2)
     kafka.produce("lake-rows", ((str(n), json.dumps({"id": n, "kind": n % 3})) for n in range(ROWS)))
     s3.create_bucket("kills")
@@ -36,11 +43,23 @@ def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
     moving = Moving(tmp_path, STATEMENTS.format(kafka=kafka.bootstrap, bucket="kills"))
     moving.kill_by_chance(BY_CHANCE, 1.5, *DONE)
     moving.run(*DONE)
+    wanted = Counter(range(ROWS))
+    assert in_parquet(s3) == wanted
+    assert Counter(DeltaTable(tmp_path / "out").to_pyarrow_table()["id"].to_pylist()) == wanted
+    state = tmp_path / ".penstock"
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{state}/iceberg.db", warehouse=f"file://{state}/iceberg")
+    assert Counter(catalog.load_table("db.out").scan().to_arrow()["id"].to_pylist()) == wanted
+    merged = DeltaTable("s3://kills/merged", storage_options=s3.storage_options).to_pyarrow_table()
+    assert Counter(merged["id"].to_pylist()) == wanted
+
+
+def in_parquet(s3: S3) -> Counter[int]:
+    """The rows of all files, which must be the only things there."""
     keys = s3.keys("kills", "out/")
     found = Counter[int]()
     for key in keys:
         if key.endswith(".parquet"):
             found.update(pq.read_table(io.BytesIO(s3.get("kills", key)), columns=["id"])["id"].to_pylist())
-    assert found == Counter(range(ROWS))
     assert not [key for key in keys if "/_" in key or "/." in key]
     assert s3.uploads("kills") == []
+    return found

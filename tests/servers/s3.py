@@ -60,6 +60,17 @@ class S3(Process):
         return json.dumps({"defaults": {"s3": access}})
 
     @property
+    def storage_options(self) -> dict[str, str]:
+        """How delta-rs opens its buckets."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    @property
     def region(self) -> str:
         return REGION
 

@@ -1,0 +1,429 @@
+"""Tables of a lake, Delta's and Iceberg's: whatever the conformance suite does not try."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table as IcebergTable
+
+from penstock.api import Session, Table
+from penstock.errors import DataError, OptionError, PenstockError, SetupError, StatementError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.chdir(tmp_path)
+    with Session(spark=spark) as session:
+        yield session
+
+
+class Lake:
+    """Tables of one format."""
+
+    def uri(self, name: str) -> str:
+        raise NotImplementedError
+
+    def rows(self, name: str) -> list[Row]:
+        """What another engine reads."""
+        raise NotImplementedError
+
+
+class DeltaLake(Lake):
+    def uri(self, name: str) -> str:
+        return f"delta://lake/{name}"
+
+    def rows(self, name: str) -> list[Row]:
+        rows: list[Row] = DeltaTable(f"lake/{name}").to_pyarrow_table().to_pylist()
+        return rows
+
+
+class IcebergLake(Lake):
+    def uri(self, name: str) -> str:
+        return f"iceberg://catalog.lake.{name}"
+
+    def table(self, name: str) -> IcebergTable:
+        state = Path.cwd() / ".penstock"
+        catalog = SqlCatalog("catalog", uri=f"sqlite:///{state}/iceberg.db", warehouse=f"file://{state}")
+        return catalog.load_table(f"lake.{name}")
+
+    def rows(self, name: str) -> list[Row]:
+        rows: list[Row] = self.table(name).scan().to_arrow().to_pylist()
+        return rows
+
+
+@pytest.fixture(params=[DeltaLake, IcebergLake], ids=["delta", "iceberg"])
+def lake(request: pytest.FixtureRequest) -> Lake:
+    made: Lake = request.param()
+    return made
+
+
+def put(name: str, *rows: Row) -> str:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"'{name}'"
+
+
+def by_id(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def answer(session: Session, text: str) -> list[Row]:
+    return [row.asDict() for row in session.sql(text).collect()]
+
+
+# What a table says of itself.
+
+
+def test_a_new_delta_table_is_as_asked(session: Session) -> None:
+    source = put("a.jsonl", {"id": 1, "kind": "x"}, {"id": 2, "kind": "it's"})
+    told = "partition_by = 'kind', comment = 'it''s mine', properties.delta.appendOnly = 'true'"
+    session.run(f"SELECT * FROM {source} INTO 'delta://lake/a' WITH ({told}, optimize_write = true)")
+    about = DeltaTable("lake/a").metadata()
+    assert (about.partition_columns, about.description) == (["kind"], "it's mine")
+    assert about.configuration["delta.appendOnly"] == "true"
+    session.run(f"SELECT * FROM {source} INTO 'delta://lake/c' WITH (cluster_by = 'kind, id')")
+    facts = session.inspect("delta://lake/c").facts
+    assert facts["clustered by"] == "kind, id"
+
+
+def test_a_new_iceberg_table_is_as_asked(session: Session) -> None:
+    source = put("a.jsonl", {"id": 1, "ts": "2024-01-01 01:00:00"}, {"id": 2, "ts": "2024-01-02 02:00:00"})
+    told = "partition_by = 'days(ts), bucket(4, `id`)', comment = 'it''s', write_mode = 'merge_on_read'"
+    session.run(f"""SELECT id, CAST(ts AS TIMESTAMP) AS ts FROM {source}
+        INTO 'iceberg://catalog.lake.a' WITH ({told}, properties.team = 'us')""")
+    table = IcebergLake().table("a")
+    assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[4]"]
+    properties = table.properties
+    assert (properties["comment"], properties["team"]) == ("it's", "us")
+    assert properties["write.merge.mode"] == "merge-on-read"
+
+
+def test_inspect(session: Session, lake: Lake) -> None:
+    source = put("a.jsonl", {"id": 1, "kind": "x"}, {"id": 2, "kind": "y"})
+    where = lake.uri("a")
+    session.run(f"SELECT * FROM {source} INTO '{where}' WITH (partition_by = 'kind', comment = 'mine')")
+    session.run(f"SELECT * FROM {source} INTO '{where}' WITH (mode = 'append')")
+    found = session.inspect(where)
+    assert [(c.name, c.type) for c in found.columns] == [("id", "bigint"), ("kind", "string")]
+    facts = found.facts
+    assert facts["files"] == 4
+    assert facts["size"] > 1000
+    assert (facts["comment"], facts["partitioned by"]) == ("mine", "kind")
+    assert len(facts["newest commits"]) >= 2
+    assert len(found.rows) == 4
+
+
+# Reading.
+
+
+def test_an_earlier_state(session: Session, lake: Lake) -> None:
+    one, two = put("1.jsonl", {"id": 1}), put("2.jsonl", {"id": 2})
+    session.run(f"SELECT * FROM {one} INTO '{lake.uri('a')}'")
+    if isinstance(lake, IcebergLake):
+        head = lake.table("a").current_snapshot()
+        assert head is not None
+        first = f"snapshot = {head.snapshot_id}"
+    else:
+        first = "version = 1"
+    between = session.sql("SELECT CAST(current_timestamp() AS STRING) AS now FROM '1.jsonl'").collect()[0].now
+    session.run(f"SELECT * FROM {two} INTO '{lake.uri('a')}' WITH (mode = 'append')")
+    assert answer(session, f"SELECT * FROM '{lake.uri('a')}' WITH ({first})") == [{"id": 1}]
+    assert answer(session, f"SELECT * FROM '{lake.uri('a')}' WITH (timestamp = '{between}')") == [{"id": 1}]
+    assert len(answer(session, f"SELECT * FROM '{lake.uri('a')}'")) == 2
+
+
+def test_a_branch_of_iceberg(session: Session) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO 'iceberg://catalog.lake.a'")
+    lake = IcebergLake()
+    head = lake.table("a").current_snapshot()
+    assert head is not None
+    lake.table("a").manage_snapshots().create_branch(head.snapshot_id, "audit").commit()
+    session.run(f"""SELECT * FROM {put("2.jsonl", {"id": 2})}
+        INTO 'iceberg://catalog.lake.a' WITH (mode = 'append', branch = 'audit')""")
+    assert lake.rows("a") == [{"id": 1}]
+    read = answer(session, "SELECT * FROM 'iceberg://catalog.lake.a' WITH (branch = 'audit')")
+    assert by_id(read) == [{"id": 1}, {"id": 2}]
+
+
+def test_changes_of_delta_kept_in_iceberg(session: Session) -> None:
+    """Inserts, updates and deletions of one table reach the other, batch by batch."""
+    begin = put("1.jsonl", *({"id": n, "v": "new"} for n in range(5)))
+    session.run(f"""SELECT * FROM {begin} INTO 'delta://lake/a'
+        WITH (properties.delta.enableChangeDataFeed = 'true')""")
+    text = """SELECT * FROM 'delta://lake/a' WITH (changes = true, watch = true)
+        INTO 'iceberg://catalog.lake.copy' WITH (merge_on = 'id')"""
+    session.run(text, name="copy", until_caught_up=True)
+    wanted = {n: {"id": n, "v": "new"} for n in range(5)}
+    assert by_id(IcebergLake().rows("copy")) == list(wanted.values())
+    more = put("2.jsonl", {"id": 1, "v": "changed"}, {"id": 9, "v": "new"}, {"id": 2, "v": "gone"})
+    session.run(
+        f"SELECT * FROM {more} INTO 'delta://lake/a' WITH (merge_on = 'id', delete_on = 'v = \"gone\"')"
+    )
+    session.run(text, name="copy", until_caught_up=True)
+    del wanted[2]
+    wanted |= {1: {"id": 1, "v": "changed"}, 9: {"id": 9, "v": "new"}}
+    assert by_id(IcebergLake().rows("copy")) == list(wanted.values())
+    told = answer(
+        session,
+        """SELECT _op, id, _commit_version AS version
+            FROM 'delta://lake/a' WITH (changes = true, start = '2')""",
+    )
+    assert {(row["_op"], row["id"]) for row in told} == {("update", 1), ("insert", 9), ("delete", 2)}
+    assert {row["version"] for row in told} == {2}
+
+
+def test_a_stream_of_rows_tells_of_changes(session: Session, lake: Lake) -> None:
+    session.run(
+        f"SELECT * FROM {put('1.jsonl', {'id': 1, 'v': 1}, {'id': 2, 'v': 2})} INTO '{lake.uri('a')}'"
+    )
+    text = f"SELECT * FROM '{lake.uri('a')}' WITH (watch = true) INTO 'out/*.json'"
+    session.run(text, name="copy", until_caught_up=True)
+    session.run(
+        f"SELECT * FROM {put('2.jsonl', {'id': 1, 'v': 9})} INTO '{lake.uri('a')}' WITH (merge_on = 'id')"
+    )
+    with pytest.raises(DataError) as failure:
+        session.run(text, name="copy", until_caught_up=True)
+    assert failure.value.code == "changed-rows"
+    assert "skip_changes" in str(failure.value.hint)
+    session.run(
+        f"SELECT * FROM {put('3.jsonl', {'id': 3, 'v': 3})} INTO '{lake.uri('a')}' WITH (mode = 'append')"
+    )
+    session.run(
+        text.replace("watch = true", "watch = true, skip_changes = true"), name="copy", until_caught_up=True
+    )
+    rows = [json.loads(line) for file in Path("out").glob("*.json") for line in file.read_text().splitlines()]
+    assert Counter(row["id"] for row in rows) == {1: 1, 2: 1, 3: 1}
+
+
+# Columns that change.
+
+
+def test_columns_follow_the_rows(session: Session, lake: Lake) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1, 's': {'a': 1}})} INTO '{lake.uri('a')}'")
+    more = put("2.jsonl", {"id": 2, "s": {"b": "x", "a": 2}, "extra": "new"})
+    session.run(f"SELECT * FROM {more} INTO '{lake.uri('a')}' WITH (mode = 'append')")
+    session.run(f"SELECT * FROM {put('3.jsonl', {'id': 3})} INTO '{lake.uri('a')}' WITH (merge_on = 'id')")
+    assert by_id(lake.rows("a")) == [
+        {"id": 1, "s": {"a": 1, "b": None}, "extra": None},
+        {"id": 2, "s": {"a": 2, "b": "x"}, "extra": "new"},
+        {"id": 3, "s": None, "extra": None},
+    ]
+
+
+def test_types_become_wider(session: Session, lake: Lake) -> None:
+    """Not read by delta-rs, which does not know tables whose types became wider."""
+    text = f"SELECT CAST(n AS {{}}) AS n, CAST(d AS {{}}) AS d FROM '1.jsonl' INTO '{lake.uri('a')}'"
+    for whole, decimal in (("INT", "DECIMAL(5, 2)"), ("BIGINT", "DECIMAL(12, 2)"), ("INT", "DECIMAL(3, 2)")):
+        put("1.jsonl", {"n": 2**40 if whole == "BIGINT" else 1, "d": 1.25})
+        session.run(text.format(whole, decimal) + " WITH (mode = 'append')")
+    found = session.inspect(lake.uri("a"))
+    assert [(c.name, c.type) for c in found.columns] == [("n", "bigint"), ("d", "decimal(12,2)")]
+    assert sorted(row["n"] for row in answer(session, f"SELECT * FROM '{lake.uri('a')}'")) == [1, 1, 2**40]
+    if isinstance(lake, IcebergLake):
+        assert sorted(row["n"] for row in lake.rows("a")) == [1, 1, 2**40]
+
+
+def test_a_frozen_table_stays_as_it_is(session: Session, lake: Lake) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO '{lake.uri('a')}'")
+    with pytest.raises(DataError) as failure:
+        session.run(f"""SELECT * FROM {put("2.jsonl", {"id": 2, "extra": 1})} INTO '{lake.uri("a")}'
+            WITH (mode = 'append', schema_evolution = 'freeze')""")
+    assert failure.value.code == "changed-columns"
+    assert lake.rows("a") == [{"id": 1}]
+
+
+def test_types_that_do_not_fit(session: Session, lake: Lake) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO '{lake.uri('a')}'")
+    with pytest.raises(DataError) as failure:
+        session.run(
+            f"SELECT * FROM {put('2.jsonl', {'id': 'x'})} INTO '{lake.uri('a')}' WITH (mode = 'append')"
+        )
+    assert failure.value.code == "column-types"
+    assert "BIGINT" in failure.value.message
+    assert lake.rows("a") == [{"id": 1}]
+
+
+# Merging.
+
+
+def test_a_null_key_stops_the_batch(session: Session, lake: Lake) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1, 'v': 1})} INTO '{lake.uri('a')}'")
+    bad = put("2.jsonl", {"id": 1, "v": 2}, {"id": None, "v": 3})
+    with pytest.raises(DataError) as failure:
+        session.run(f"SELECT * FROM {bad} INTO '{lake.uri('a')}' WITH (merge_on = 'id')")
+    assert failure.value.code == "null-merge-key"
+    assert '{"id":null,"v":3}' in failure.value.message
+    assert lake.rows("a") == [{"id": 1, "v": 1}]
+    session.run(
+        f"SELECT * FROM {bad} INTO '{lake.uri('a')}' WITH (merge_on = 'id', on_error = 'dead_letter')",
+        name="m",
+    )
+    assert lake.rows("a") == [{"id": 1, "v": 2}]
+    (letter,) = session.dead_letters("m").letters()
+    assert json.loads(letter.payload) == {"id": None, "v": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ("merge_on = 'idd'", StatementError, "merge_on names the column 'idd'"),
+        ("merge_on = 'id', update_columns = 'w'", StatementError, "update_columns names the column 'w'"),
+        ("merge_on = 'id', delete_on = 'nothing = 1'", StatementError, "delete_on"),
+        ("merge_on = 'id', delete_on = 'v +'", StatementError, "delete_on"),
+        ("merge_on = 'id', delete_on = 'v'", StatementError, "delete_on is no condition"),
+        ("delete_on = 'v = 1'", OptionError, "delete_on needs merge_on"),
+        ("merge_on = 'id', mode = 'append'", OptionError, "exclude each other"),
+        ("merge_on = 'id', update_columns = 'id'", OptionError, "id is a key"),
+        ("merge_on = 'id', insert_only = true, update_columns = 'v'", OptionError, "exclude each other"),
+        ("account_key = 'x'", OptionError, "account_key is of no use"),
+    ],
+)
+def test_what_cannot_be_merged(
+    session: Session, lake: Lake, options: str, kind: type[PenstockError], words: str
+) -> None:
+    put("1.jsonl", {"id": 1, "v": 1})
+    with pytest.raises(kind, match=words):
+        session.run(f"SELECT * FROM '1.jsonl' INTO '{lake.uri('a')}' WITH ({options})")
+    assert not Path("lake/a").exists()
+
+
+# Runs that were killed, and others that write.
+
+
+def test_a_killed_run_is_replaced_by_the_next(session: Session, lake: Lake) -> None:
+    """A run that ended between its commit and the note of that: its rows are not there twice, nor lost."""
+    text = f"SELECT * FROM '1.jsonl' INTO '{lake.uri('a')}' WITH (mode = 'append')"
+    put("1.jsonl", {"id": 1})
+    session.run(text, name="again")
+    put("1.jsonl", {"id": 2})
+    session.run(text, name="again")
+    entry = session.catalog.pipeline("again")
+    assert entry is not None
+    session.catalog.finish(entry.id, "failed", 1)
+    put("1.jsonl", {"id": 2}, {"id": 3})
+    session.run(text, name="again")
+    assert by_id(lake.rows("a")) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    session.catalog.finish(entry.id, "failed", 1)
+    session.run(
+        f"SELECT 9 AS id FROM '1.jsonl' LIMIT 1 INTO '{lake.uri('a')}' WITH (mode = 'append')", name="other"
+    )
+    with pytest.raises(DataError) as failure:
+        session.run(text, name="again")
+    assert failure.value.code == "delivered-before"
+    assert len(lake.rows("a")) == 4
+
+
+def test_two_writers_at_once(spark: SparkSession, session: Session, lake: Lake) -> None:
+    """Appends and merges that meet: each of them is there in the end."""
+    put("0.jsonl", {"id": -1, "v": 0})
+    session.run(f"SELECT * FROM '0.jsonl' INTO '{lake.uri('a')}'")
+    for n in range(3):
+        put(f"a{n}.jsonl", *({"id": 1000 + 10 * n + i, "v": n} for i in range(10)))
+        put(f"m{n}.jsonl", *({"id": i, "v": n} for i in range(10)))
+
+    def write(kind: str) -> None:
+        how = "mode = 'append'" if kind == "a" else "merge_on = 'id'"
+        with Session(spark=spark) as own:
+            for n in range(3):
+                text = f"SELECT * FROM '{kind}{n}.jsonl' INTO '{lake.uri('a')}' WITH ({how})"
+                own.run(text, name=f"{kind}{n}")
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(write, kind) for kind in ("a", "m")]:
+            done.result()
+    found = {row["id"]: row["v"] for row in lake.rows("a")}
+    wanted = (
+        {-1: 0} | dict.fromkeys(range(10), 2) | {1000 + 10 * n + i: n for n in range(3) for i in range(10)}
+    )
+    assert found == wanted
+    assert len(lake.rows("a")) == len(wanted)
+
+
+# Upkeep.
+
+
+def test_optimize_and_vacuum(session: Session, lake: Lake) -> None:
+    for n in range(3):
+        session.run(
+            f"SELECT * FROM {put('n.jsonl', {'id': n})} INTO '{lake.uri('a')}' WITH (mode = 'append')"
+        )
+    (done,) = session.run(f"OPTIMIZE '{lake.uri('a')}'")
+    assert isinstance(done, Table)
+    assert dict(done.rows)["files added"] <= 1
+    (done,) = session.run(f"VACUUM '{lake.uri('a')}' WITH (retain = '0 s')")
+    assert isinstance(done, Table)
+    assert by_id(lake.rows("a")) == [{"id": n} for n in range(3)]
+    files = list(
+        (Path("lake/a") if isinstance(lake, DeltaLake) else Path(".penstock/iceberg/lake/a/data")).glob(
+            "*.parquet"
+        )
+    )
+    assert len(files) == dict(session.inspect(lake.uri("a")).facts)["files"]
+
+
+def test_upkeep_of_what_is_no_table(session: Session) -> None:
+    with pytest.raises(StatementError) as failure:
+        session.check("VACUUM 'a.csv'")
+    assert failure.value.code == "no-upkeep"
+
+
+# Catalogs, and what is missing.
+
+
+def test_a_table_that_is_not_there(session: Session, lake: Lake) -> None:
+    with pytest.raises(DataError) as failure:
+        session.run(f"SELECT * FROM '{lake.uri('nothing')}'")
+    assert failure.value.code == "missing-table"
+
+
+@pytest.mark.parametrize("kind", ["hadoop", "jdbc"])
+def test_catalogs_of_the_project(spark: SparkSession, tmp_path: Path, monkeypatch: Any, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    uri = {"uri": f"jdbc:sqlite:{tmp_path}/own.db"} if kind == "jdbc" else {}
+    catalogs = {"own": {"type": kind, "warehouse": str(tmp_path / "own"), **uri}}
+    sources = {"numbers": {"type": "iceberg", "catalog": "own", "table": "db.numbers"}}
+    Path("penstock.yaml").write_text(json.dumps({"catalogs": catalogs, "data_sources": sources}))
+    with Session(spark=spark) as session:
+        session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO 'iceberg://own.db.numbers'")
+        assert answer(session, "SELECT * FROM numbers") == [{"id": 1}]
+        assert list((tmp_path / "own" / "db" / "numbers" / "metadata").glob("*.metadata.json"))
+        with pytest.raises(StatementError, match="there is no catalog 'other'") as failure:
+            session.check("SELECT * FROM 'iceberg://other.db.numbers'")
+        assert "own" in str(failure.value.hint)
+
+
+def test_a_catalog_by_its_address(session: Session, tmp_path: Path) -> None:
+    told = f"catalog_uri = 'jdbc:sqlite:{tmp_path}/x.db', warehouse = '{tmp_path}/x', table = 'db.t'"
+    session.run(f"CREATE TABLE t (id BIGINT) WITH (connector = 'iceberg', {told})")
+    session.run(f"INSERT INTO t SELECT * FROM {put('1.jsonl', {'id': 1})}")
+    assert answer(session, "SELECT * FROM t") == [{"id": 1}]
+
+
+def test_a_catalog_that_is_away(session: Session) -> None:
+    with pytest.raises(SetupError) as failure:
+        session.run("""SELECT * FROM 'iceberg://c.db.t'
+            WITH (catalog_type = 'rest', catalog_uri = 'http://127.0.0.1:1/', catalog_token = 'secret')""")
+    assert failure.value.code == "catalog-unreachable"
+    assert "secret" not in str(failure.value)
+
+
+def test_spark_without_what_delta_needs(spark: SparkSession) -> None:
+    from penstock.engine.session import require
+
+    with pytest.raises(SetupError) as failure:
+        require(spark, ("org.example.Extension",))
+    assert failure.value.code == "setting-too-late"
