@@ -3,11 +3,11 @@
 A text is checked whole before anything in it runs. Its statements then run in order.
 """
 
-from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Ran, Started, Table, Text
+from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Physical, Ran, Started, Table, Text
 from penstock.api.pipeline import Pipeline
 from penstock.api.session import Running, Session, run
 
 __all__ = [
-    "Checked", "Done", "Inspected", "Outcome", "Pipeline", "Ran", "Running", "Session", "Started", "Table",
-    "Text", "run",
+    "Checked", "Done", "Inspected", "Outcome", "Physical", "Pipeline", "Ran", "Running", "Session", "Started",
+    "Table", "Text", "run",
 ]  # fmt: skip

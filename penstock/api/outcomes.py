@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.plan.nodes import Plan
 from penstock.schema import Column
+
+if TYPE_CHECKING:
+    from penstock.engine.skipping import Scanned
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,16 @@ class Inspected:
     columns: tuple[Column, ...]
     rows: tuple[dict[str, Any], ...]
     facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Physical:
+    """How Spark would run a pipeline."""
+
+    plan: str
+    """In Spark's words."""
+    scans: tuple[Scanned, ...]
+    """What is read of files and tables, and what is left out."""
 
 
 @dataclass(frozen=True)

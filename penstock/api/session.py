@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import config
-from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Ran, Started, Table, Text
+from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Physical, Ran, Started, Table, Text
 from penstock.api.pipeline import Pipeline
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, Place, StatementError
@@ -209,11 +209,13 @@ class Session:
 
         return build(self._fresh(checked), checked.plans[0].root).frame
 
-    def physical(self, plan: PipelinePlan, checked: Checked) -> str:
-        """Spark's own plan of a pipeline: what is pushed down, pruned and skipped."""
+    def physical(self, plan: PipelinePlan, checked: Checked) -> Physical:
+        """How Spark would run a pipeline: what is pushed down, pruned and skipped."""
         from penstock.engine.build import build, physical_plan
+        from penstock.engine.skipping import scans_of
 
-        return physical_plan(build(self._fresh(checked, plan), plan.root).frame)
+        frame = build(self._fresh(checked, plan), plan.root).frame
+        return Physical(physical_plan(frame), scans_of(frame))
 
     def spark(self, checked: Checked | None = None) -> SparkSession:
         """The Spark session, with what `checked` needs: jars, and extensions of its SQL."""

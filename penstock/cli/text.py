@@ -6,6 +6,7 @@ import difflib
 import os
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from penstock.errors import InputError, SetupError
 
 if TYPE_CHECKING:
     from penstock.api import Checked, Session
+    from penstock.engine.skipping import Scanned
     from penstock.plan.nodes import Plan
 
 NOT_FORMATTED = 2
@@ -148,12 +150,24 @@ def _explain(
     answer = plans.graph(plan) if graph else plans.render(plan)
     asked = plan.plan if isinstance(plan, Explanation) else plan
     if physical and isinstance(asked, Pipeline):
-        told["physical"] = session.physical(asked, checked).strip()
+        found = session.physical(asked, checked)
+        told |= {"physical": found.plan.strip(), "scans": [asdict(scan) for scan in found.scans]}
         # Lines that we decode are one opaque step to Spark: only our plan names their files and filters.
-        answer = f"{answer}\n\n{told['physical']}"
+        lines = "\n".join(map(_scanned, found.scans))
+        answer = f"{answer}\n\n{lines}\n\n{told['physical']}" if lines else f"{answer}\n\n{told['physical']}"
     if graph:
         told["graph"] = answer
     if as_json:
         render.emit(told)
     else:
         render.text(answer)
+
+
+def _scanned(scan: Scanned) -> str:
+    """What is read of a source, on one line."""
+    files, size = scan.files + scan.files_skipped, scan.bytes + scan.bytes_skipped
+    columns = ", ".join(scan.columns) or "none"
+    return (
+        f"reads {scan.source}: {scan.files} of {render.count(files, 'file')},"
+        f" {render.size(scan.bytes)} of {render.size(size)}; columns: {columns}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -72,3 +73,24 @@ def test_both_plans_in_json(penstock_spark: Penstock) -> None:
     assert [sink["write"] for sink in told["sinks"]] == ["out/*.csv"]
     assert told["physical"].startswith("== Physical Plan ==")
     assert "decode_lines" in told["physical"]
+
+
+@pytest.mark.parametrize(
+    "where", ["out/*.parquet", "delta://out", "iceberg://catalog.db.out"], ids=["files", "delta", "iceberg"]
+)
+def test_explain_tells_what_is_skipped(penstock_spark: Penstock, where: str) -> None:
+    """Partitions that a condition leaves out are not read, nor are columns that nobody asks for."""
+    into = f"INTO '{where}' WITH (partition_by = 'p')"
+    made = penstock_spark("run", "-e", f"SELECT {COLUMNS}, id % 4 AS p FROM range(400) {into}")
+    assert made.code == 0, made.err
+    read = where.removesuffix("*.parquet")
+    answer = penstock_spark("explain", "--physical", "--json", "-e", f"SELECT s FROM '{read}' WHERE p = 1")
+    assert answer.code == 0, answer.err
+    (scan,) = json.loads(answer.out)["scans"]
+    assert scan["files_skipped"] == 3 * scan["files"] > 0
+    assert 2 * scan["bytes"] < scan["bytes_skipped"]
+    assert "s" in scan["columns"]
+    assert "spare" not in scan["columns"]
+    assert "p" in scan["filters"]
+    shown = penstock_spark("explain", "--physical", "-e", f"SELECT s FROM '{read}' WHERE p = 1")
+    assert f"{scan['files']} of {4 * scan['files']} files" in shown.out
