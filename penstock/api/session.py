@@ -463,10 +463,10 @@ class Session:
 
     def _keep_up(self, plan: Upkeep, checked: Checked) -> Table:
         """Makes a table's files fewer, or deletes those of its past."""
-        from penstock.engine.failures import in_scan
+        from penstock.engine.failures import at_end
 
         node, spark = plan.node, self._fresh(checked, plan)
-        with in_scan(node):
+        with at_end(node):
             if plan.action == "optimize":
                 done = node.connector.optimize(spark, node.options)
             else:

@@ -152,7 +152,7 @@ class _Builder:
 
     def scan(self, scan: Scan) -> Built:
         reading = Reading(scan, self.request_of(scan))
-        with failures.in_scan(scan):
+        with failures.at_end(scan):
             frame = scan.connector.read(self.spark, scan.options, reading.request)
         built = Built(frame, readings=[reading])
         if REJECTED in frame.columns:

@@ -66,13 +66,15 @@ class Run:
 def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: bool = False) -> None:
     """Stops before reading when a target cannot be written, or holds rows and nothing says what to do."""
     for sink in sinks:
-        with _placed(sink):
+        with failures.at_end(sink):
             sink.connector.check_target(spark, sink.options)
     # Invariant 4: a stream adds to what is there.
     for sink in () if streaming else sinks:
         if not (sink.connector.capabilities.append or sink.connector.capabilities.overwrite):
             continue
-        if sink.options.mode is None and sink.connector.holds_rows(spark, sink.options):
+        with failures.at_end(sink):
+            full = sink.options.mode is None and sink.connector.holds_rows(spark, sink.options)
+        if full:
             raise DataError(
                 "target-not-empty",
                 f"{sink.label} already holds rows",
@@ -84,7 +86,7 @@ def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: boo
 def check_rows(frame: DataFrame, sinks: Sequence[Write]) -> None:
     """Stops before reading when a target does not take rows with such columns."""
     for sink in sinks:
-        with _placed(sink):
+        with failures.at_end(sink):
             sink.connector.check_rows(frame, sink.options)
 
 

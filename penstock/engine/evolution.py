@@ -85,7 +85,7 @@ class Columns:
                 self._look(spark, scan, records)
 
     def _look(self, spark: SparkSession, scan: Scan, records: Mapping[Place, DataFrame]) -> None:
-        with failures.in_scan(scan):
+        with failures.at_end(scan):
             request = self.request(scan, records.get(scan.at))
             found = scan.connector.unknown(spark, scan.options, request)
         if found:

@@ -53,16 +53,16 @@ def in_query(asked: Asked) -> Iterator[None]:
 
 
 @contextmanager
-def in_scan(scan: Scan) -> Iterator[None]:
-    """Errors of opening a source, placed at the source."""
+def at_end(end: Scan | Write) -> Iterator[None]:
+    """Errors of opening a source or a sink, placed there."""
     try:
         yield
     except PenstockError as failure:
-        failure.at = failure.at or scan.at
+        failure.at = failure.at or end.at
         raise
     except Exception as failure:
-        translated = translate(failure, name=scan.label, ends=(scan,))
-        translated.at = translated.at or scan.at
+        translated = translate(failure, name=end.label, ends=(end,))
+        translated.at = translated.at or end.at
         raise translated from failure
 
 

@@ -198,7 +198,7 @@ class Replay:
 
     def _discovered(self, scan: Scan) -> tuple[Column, ...]:
         request = replace(scan.request, used=None)
-        with failures.in_scan(scan):
+        with failures.at_end(scan):
             found = scan.connector.discover(self._spark, scan.options, request)
             if found:
                 return found

@@ -201,7 +201,7 @@ class Stream:
         """What tells each source from another of its name; raises when one is not what it was."""
         found = {}
         for scan in self._unbounded():
-            with failures.in_scan(scan):
+            with failures.at_end(scan):
                 found[scan.identity] = scan.connector.recognise(scan.options, known.get(scan.identity))
         return found
 
@@ -214,7 +214,7 @@ class Stream:
             return scan.columns
         while not self._stopping.is_set():
             try:
-                with failures.in_scan(scan):
+                with failures.at_end(scan):
                     return scan.connector.discover(self._spark, scan.options, scan.request)
             except DataError as failure:  # noqa: PERF203
                 if failure.code != "empty-source" or not scan.unbounded:
@@ -323,7 +323,7 @@ class Stream:
         scans = self._unbounded()
         frames = []
         for scan in scans:
-            with failures.in_scan(scan):
+            with failures.at_end(scan):
                 frames.append(scan.connector.stream(self._spark, scan.options, limits))
         return frames[0] if len(frames) == 1 else _union(frames)
 
