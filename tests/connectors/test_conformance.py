@@ -19,6 +19,7 @@ from penstock.connectors.datagen import Source as DatagenSource
 from penstock.connectors.files import Files
 from penstock.connectors.gcs import Gcs
 from penstock.connectors.hdfs import Hdfs
+from penstock.connectors.hudi.connector import Hudi
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
 from penstock.connectors.s3 import S3
@@ -26,6 +27,7 @@ from penstock.formats import registry as formats
 
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
+from .hudi_tables import HudiSubject
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
 from .spooled import (
     ChangesIdentity,
@@ -200,11 +202,12 @@ SUBJECTS: dict[str, Any] = {
     "gcs": lambda folder: GcsSubject(),
     "azure": lambda folder: AzureSubject(),
     "hdfs": lambda folder: HdfsSubject(),
+    "hudi": HudiSubject,
 }
 CONNECTORS = {
     "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
     "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
-    "hdfs": Hdfs,
+    "hdfs": Hdfs, "hudi": Hudi,
 }  # fmt: skip
 SERVERS = ("kafka", "s3", "gcs", "azure", "hdfs")
 CASES = [
