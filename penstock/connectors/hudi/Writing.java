@@ -1,8 +1,10 @@
 package penstock.hudi;
 
 import java.io.ByteArrayOutputStream;
+import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.RandomAccessFile;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -30,6 +32,7 @@ import org.apache.hudi.common.model.HoodieRecordLocation;
 import org.apache.hudi.common.model.OverwriteWithLatestAvroPayload;
 import org.apache.hudi.common.model.WriteOperationType;
 import org.apache.hudi.common.table.HoodieTableMetaClient;
+import org.apache.hudi.common.table.timeline.HoodieInstant;
 import org.apache.hudi.common.util.ObjectSizeCalculator;
 import org.apache.hudi.common.util.Option;
 import org.apache.hudi.config.HoodieWriteConfig;
@@ -68,6 +71,7 @@ public class Writing {
     private static final String SMALL = "hoodie.parquet.small.file.limit";
     private final ClassLoader loader = Writing.class.getClassLoader();
     private final Configuration hadoop;
+    private final String folder;
     private final String path;
     private final TypedProperties settings = new TypedProperties();
     private final List statuses = new ArrayList();
@@ -81,12 +85,14 @@ public class Writing {
     private boolean overwrite;
     private long count;
 
-    public Writing(Configuration hadoop, String path, Map settings) {
+    public Writing(Configuration hadoop, String folder, Map settings) {
         this.hadoop = new Configuration(hadoop);
         this.hadoop.setClassLoader(this.loader);
-        // Lists may have nulls in them.
+        // Lists may have nulls in them, and are read as they are written.
         this.hadoop.setBoolean("parquet.avro.write-old-list-structure", false);
-        this.path = path;
+        this.hadoop.setBoolean("parquet.avro.add-list-element-records", false);
+        this.folder = folder;
+        this.path = "file://" + folder;
         this.settings.putAll(settings);
     }
 
@@ -116,16 +122,23 @@ public class Writing {
 
     /**
      * Writes the records of `files` by slices of `rows` or `bytes`, whichever is reached first; readers see all or
-     * none. Rows without a key get `prefix` and a number. Gives the instant of the commit.
+     * none. Rows without a key get `prefix` and a number. Nothing is written, and `false` given, when another process
+     * writes, or when `newest` is no longer the newest commit, since records tell where rows stood then.
      */
-    public String write(List files, Map extra, String prefix, boolean overwrite, int rows, long bytes)
+    public boolean write(List files, Map extra, String prefix, boolean overwrite, String newest, int rows, long bytes)
             throws IOException {
         ClassLoader before = enter();
+        // The lock is this process's own: it may live longer than the Python that it works for.
+        RandomAccessFile file = new RandomAccessFile(new File(this.folder, ".hoodie/penstock.lock"), "rw");
         try {
+            if (file.getChannel().tryLock() == null || !newest.equals(newest())) {
+                return false;
+            }
             open();
             this.prefix = prefix;
             this.overwrite = overwrite;
             String action = overwrite ? "replacecommit" : "commit";
+            // This also takes back what a writer left that was killed.
             this.instant = this.client.startCommit(action);
             try {
                 slices(files, rows, bytes);
@@ -142,10 +155,19 @@ public class Writing {
                 }
                 throw new RuntimeException(failure);
             }
-            return this.instant;
+            return true;
         } finally {
+            file.close();
             close(before);
         }
+    }
+
+    /** The instant of the newest commit; empty where there is none. */
+    private String newest() {
+        HoodieTableMetaClient table = HoodieTableMetaClient.builder()
+            .setConf(new HadoopStorageConfiguration(this.hadoop)).setBasePath(this.path).build();
+        Option last = table.getActiveTimeline().getCommitsTimeline().filterCompletedInstants().lastInstant();
+        return last.isPresent() ? ((HoodieInstant) last.get()).requestedTime() : "";
     }
 
     private void slices(List files, int rows, long bytes) throws IOException {

@@ -21,7 +21,6 @@ _AVRO: dict[str, Any] = {
     "binary": "bytes",
     "date": {"type": "int", "logicalType": "date"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
-    "timestamp_ntz": {"type": "long", "logicalType": "local-timestamp-micros"},
 }
 _WIDER = {("integer", "long"), ("integer", "double"), ("float", "double")}
 """Changes of a column's type that lose nothing, and that readers of older files make by themselves."""
@@ -116,9 +115,11 @@ def _avro(kind: DataType, name: str, column: str) -> Any:
     if isinstance(kind, t.StructType):
         return _record(kind, name, f"{column}.")
     if kind.typeName() not in _AVRO:
+        # Hudi has times without a zone, but hudi-rs cannot read a table that has one.
+        other = "TIMESTAMP" if kind.typeName() == "timestamp_ntz" else "STRING"
         raise DataError(
             "column-type",
             f"a Hudi table cannot keep column '{column}', which is {kind.simpleString().upper()}",
-            hint=f"CAST({column} AS STRING), or leave it out",
+            hint=f"CAST({column} AS {other}), or leave it out",
         )
     return _AVRO[kind.typeName()]

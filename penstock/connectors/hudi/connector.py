@@ -103,7 +103,11 @@ class Hudi(Connector):
         return isinstance(failure, PenstockError) and failure.code == BUSY
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        return merging.explain_failure(failure, options) if isinstance(options, Sink) else None
+        if not isinstance(options, Sink):
+            return None
+        if "HoodieKeyException" in str(failure):
+            return DataError("null-record-key", f"a row has no value for the record key of {options.path}")
+        return merging.explain_failure(failure, options)
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
         from penstock.connectors.hudi.writing import deliver

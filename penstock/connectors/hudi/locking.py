@@ -29,6 +29,10 @@ def only_writer(path: str) -> Iterator[None]:
         os.close(lock)
 
 
+def busy(path: str) -> RunError:
+    return RunError(BUSY, f"another process writes to {path}", hint="wait for it, or raise `retries`")
+
+
 def _locked(path: str, deadline: float) -> int:
     while True:
         os.makedirs(path, exist_ok=True)
@@ -41,9 +45,7 @@ def _locked(path: str, deadline: float) -> int:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(lock)
-                raise RunError(
-                    BUSY, f"another process writes to {path}", hint="wait for it, or raise `retries`"
-                ) from None
+                raise busy(path) from None
             time.sleep(_PAUSE)
         except BaseException:
             os.close(lock)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.base import Column
 from penstock.connectors.hudi.instants import as_instant
 from penstock.errors import DataError, SetupError
+from penstock.schema import avro_columns, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -80,12 +81,14 @@ class Table:
     @cached_property
     def schema(self) -> StructType:
         """The columns that the newest rows have, without those that are hidden."""
-        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.types import StructType
 
-        return from_arrow_schema(self._table.get_schema())
+        return StructType.fromDDL(ddl(self.columns()))
 
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(f.name, f.dataType.simpleString().upper()) for f in self.schema.fields)
+        # By the Avro schema: hudi-rs panics when it makes Arrow's of some types, such as a local timestamp.
+        found = avro_columns(json.loads(self._table.get_schema_in_avro_str()))
+        return tuple(Column(column.name, column.type) for column in found)
 
     def commits(self) -> Iterator[Commit]:
         """The commits that the timeline still has, the newest first."""

@@ -18,7 +18,7 @@ from penstock.connectors import merging
 from penstock.connectors.base import Batch, Refused
 from penstock.connectors.hudi import changes, java
 from penstock.connectors.hudi.columns import as_avro, evolved, stored_as
-from penstock.connectors.hudi.locking import only_writer
+from penstock.connectors.hudi.locking import busy, only_writer
 from penstock.connectors.hudi.options import Sink
 from penstock.connectors.hudi.table import Table, is_table
 from penstock.errors import DataError
@@ -70,7 +70,9 @@ def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) ->
                 client.create(java.as_map(frame.sparkSession, _new_table(sink, columns)))
             extra = java.as_map(frame.sparkSession, told)
             prefix = f"{_label(batch)}/"
-            client.write(files, extra, prefix, sink.mode == "overwrite", _ROWS, _BYTES)
+            newest = next((commit.instant for commit in table.commits()), "") if table is not None else ""
+            if not client.write(files, extra, prefix, sink.mode == "overwrite", newest, _ROWS, _BYTES):
+                raise busy(sink.path)
         return refused
 
 
@@ -156,7 +158,7 @@ def _client(
             settings[key] = there.get(own, "false" if own != "hoodie.record.merge.mode" else settings[key])
     if columns is not None:
         settings["hoodie.avro.schema"] = json.dumps(as_avro(columns))
-    return java.writing(frame.sparkSession, jars, f"file://{sink.path}", settings)
+    return java.writing(frame.sparkSession, jars, sink.path, settings)
 
 
 def _new_table(sink: Sink, columns: StructType) -> dict[str, str]:
