@@ -80,6 +80,7 @@ public class Writing {
     private HoodieJavaEngineContext context;
     private HoodieJavaWriteClient client;
     private BaseKeyGenerator keys;
+    private RandomAccessFile locked;
     private String instant;
     private String prefix;
     private boolean overwrite;
@@ -88,9 +89,8 @@ public class Writing {
     public Writing(Configuration hadoop, String folder, Map settings) {
         this.hadoop = new Configuration(hadoop);
         this.hadoop.setClassLoader(this.loader);
-        // Lists may have nulls in them, and are read as they are written.
+        // Lists may have nulls in them.
         this.hadoop.setBoolean("parquet.avro.write-old-list-structure", false);
-        this.hadoop.setBoolean("parquet.avro.add-list-element-records", false);
         this.folder = folder;
         this.path = "file://" + folder;
         this.settings.putAll(settings);
@@ -109,12 +109,15 @@ public class Writing {
         }
     }
 
-    /** Takes back a commit, which must be the newest. */
-    public void rollback(String instant) {
+    /** Takes back a commit, which must be the newest; gives `false`, and does nothing, when another process writes. */
+    public boolean rollback(String instant) throws IOException {
         ClassLoader before = enter();
         try {
+            if (!lock()) {
+                return false;
+            }
             open();
-            this.client.rollback(instant);
+            return this.client.rollback(instant);
         } finally {
             close(before);
         }
@@ -128,10 +131,8 @@ public class Writing {
     public boolean write(List files, Map extra, String prefix, boolean overwrite, String newest, int rows, long bytes)
             throws IOException {
         ClassLoader before = enter();
-        // The lock is this process's own: it may live longer than the Python that it works for.
-        RandomAccessFile file = new RandomAccessFile(new File(this.folder, ".hoodie/penstock.lock"), "rw");
         try {
-            if (file.getChannel().tryLock() == null || !newest.equals(newest())) {
+            if (!lock() || !newest.equals(newest())) {
                 return false;
             }
             open();
@@ -157,7 +158,6 @@ public class Writing {
             }
             return true;
         } finally {
-            file.close();
             close(before);
         }
     }
@@ -276,11 +276,18 @@ public class Writing {
         return before;
     }
 
-    private void close(ClassLoader before) {
+    /** A lock of this process's own: it may live longer than the Python that it works for. */
+    private boolean lock() throws IOException {
+        this.locked = new RandomAccessFile(new File(this.folder, ".hoodie/penstock.lock"), "rw");
+        return this.locked.getChannel().tryLock() != null;
+    }
+
+    private void close(ClassLoader before) throws IOException {
         try {
             if (this.client != null) {
                 this.client.close();
             }
+            this.locked.close();
         } finally {
             leave(before);
         }

@@ -1,6 +1,6 @@
 """A batch of rows or changes -> what is to happen to each file of the table.
 
-Hudi's Java client is told where the row of each key stands. Spark finds it, by a join with the keys of the table.
+Hudi's Java client is told where the row of each key stands; Spark finds it, by a join with the table's keys.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors import adapter, merging
 from penstock.connectors.base import Column
+from penstock.connectors.hudi.columns import named
 from penstock.connectors.hudi.options import Sink
 from penstock.connectors.hudi.reading import Slices
 from penstock.connectors.hudi.table import Table
@@ -45,10 +46,12 @@ def merged(frame: DataFrame, sink: Sink, columns: StructType, table: Table | Non
         kept = changes.where(f.col(merging.CHANGE) != merging.GONE)
         return inserted(kept, columns, sink.partition_by)
     told = {name.lower() for name in changes.columns}
-    partial = bool(sink.update_columns or sink.insert_only or any(c.name.lower() not in told for c in columns))
+    partial = bool(
+        sink.update_columns or sink.insert_only or any(c.name.lower() not in told for c in columns)
+    )
     stored = _stored(changes, sink, table, whole=partial)
     changes = _cast(changes, columns)
-    on = [changes[quoted(key)] == f.col(f"{_OLD}.{quoted(key)}") for key in _keys(sink, columns)]
+    on = [changes[quoted(key)] == f.col(f"{_OLD}.{quoted(key)}") for key in named(sink.merge_on, columns)]
     both = changes.join(stored, on, "left")
     known, change = f.col(_OLD).isNotNull(), f.col(merging.CHANGE)
     both = both.where(known | (change != merging.GONE))
@@ -147,12 +150,6 @@ def _cast(changes: DataFrame, columns: StructType) -> DataFrame:
             for n in changes.columns
         )
     )
-
-
-def _keys(sink: Sink, columns: StructType) -> list[str]:
-    """The key's columns under the names that the table has."""
-    names = {c.name.lower(): c.name for c in columns.fields}
-    return [names[key.lower()] for key in sink.merge_on]
 
 
 def _nowhere() -> list[Expression]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DataError
@@ -36,6 +37,12 @@ def stored_as(schema: StructType) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     return StructType([StructField(field.name, _kept(field.dataType)) for field in schema.fields])
+
+
+def named(names: Sequence[str], columns: StructType) -> tuple[str, ...]:
+    """Columns under the names that the table has."""
+    own = {field.name.lower(): field.name for field in columns.fields}
+    return tuple(own[name.lower()] for name in names)
 
 
 def evolved(table: StructType, rows: StructType, path: str) -> StructType:
@@ -96,7 +103,9 @@ def _record(schema: StructType, name: str, place: str) -> dict[str, Any]:
                 hint="names are letters, digits and _, and do not begin with _hoodie_; rename it with AS",
             )
         kind = _avro(field.dataType, f"{name}_{field.name}", column)
-        fields.append({"name": field.name, "type": ["null", kind], "default": None})
+        # Nested ones have no default: Parquet takes a list's element for the wrapper around it where the one
+        # could be read as the other.
+        fields.append({"name": field.name, "type": ["null", kind], **({} if place else {"default": None})})
     return {"type": "record", "name": name, "namespace": "hoodie", "fields": fields}
 
 

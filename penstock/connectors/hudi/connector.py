@@ -1,5 +1,5 @@
-"""Hudi tables, COPY_ON_WRITE. Exactly once: a batch is one commit, which keeps the batch's number; one that runs
-again is left out in a stream, and takes the place of its earlier commit otherwise.
+"""Hudi tables, COPY_ON_WRITE. Exactly once: a batch is one commit, which keeps the batch's number; one that
+runs again is left out in a stream, and takes the place of its earlier commit otherwise.
 
 Spark needs no Hudi for it: rows are written by Hudi's Java client in the driver, slice by slice, and read by
 hudi-rs. One process writes to a table at a time.

@@ -57,8 +57,8 @@ class Sink(Merging):
     )
     merge_on: Names = Field(
         (),
-        description="The record key: columns that tell which row of the table a row changes; without them, rows"
-        " are added, and Hudi's keys are made of the batch and a number.",
+        description="The record key: columns that tell which row of the table a row changes; without them,"
+        " rows are added, and Hudi's keys are made of the batch and a number.",
         validation_alias=AliasChoices("merge_on", "record_key", f"{_ALSO}recordkey.field"),
     )
     order_by: Names = Field(

@@ -21,12 +21,11 @@ _BITS = {"INT": 31, "BIGINT": 63}
 
 @dataclass(frozen=True)
 class Slices(Reader):
-    """The rows of a table now, or `as_of` an instant; of those only what changed after `since`."""
+    """The rows of a table now, or `as_of` an instant."""
 
     path: str
     chosen: tuple[Column, ...]
     as_of: str | None = None
-    since: str | None = None
     filters: tuple[tuple[str, str, str], ...] = ()
 
     def columns(self) -> tuple[Column, ...]:
@@ -43,7 +42,6 @@ class Slices(Reader):
         return 1
 
     def read(self, split: Split, start: Offset, stop: Offset) -> Iterator[pa.RecordBatch]:
-        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         there = set(pq.read_schema(os.path.join(self.path, split.id)).names)
@@ -52,8 +50,6 @@ class Slices(Reader):
         options = self._options(filters).with_projection(list(dict.fromkeys([*names, _COMMIT_TIME])))
         reader = hudi().HudiFileGroupReader(self.path)
         for batch in reader.read_file_slice_from_paths_stream(split.id, [], options):
-            if self.since is not None:
-                batch = batch.filter(pc.greater(batch[_COMMIT_TIME], self.since))
             yield self._whole(batch, split)
 
     def _options(self, filters: Any) -> Any:
@@ -76,7 +72,9 @@ def all_rows(source: Any) -> Slices:
     """All rows and columns that a source means."""
     table = Table(source.path)
     as_of, since = (m if m is None else table.instant(m) for m in (source.as_of, source.since))
-    return Slices(source.path, table.columns(), as_of, since)
+    # A file that changed holds rows that did not.
+    changed = () if since is None else ((_COMMIT_TIME, ">", since),)
+    return Slices(source.path, table.columns(), as_of, changed)
 
 
 def read(spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
@@ -88,7 +86,7 @@ def read(spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
     whole = all_rows(source)
     hidden = tuple(c for c in HIDDEN if c.name in request.hidden)
     columns = tuple(dict.fromkeys((*chosen(whole.chosen, request), *hidden)))
-    reader = replace(whole, chosen=columns, filters=_pushed(request, whole.chosen))
+    reader = replace(whole, chosen=columns, filters=(*whole.filters, *_pushed(request, whole.chosen)))
     frame = read_ranges(spark, reader, all_ranges(reader), columns)
     if not request.columns or not hidden:
         return as_declared(frame, request)
@@ -122,4 +120,4 @@ def _is_plain(value: Any, column: Column) -> bool:
         return column.type == "STRING" and value == value.strip() and "," not in value and value != ""
     if isinstance(value, bool) or not isinstance(value, int) or column.type not in _BITS:
         return False
-    return -(2 ** _BITS[column.type]) <= value < 2 ** _BITS[column.type]
+    return value.bit_length() <= _BITS[column.type]

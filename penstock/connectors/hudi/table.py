@@ -83,7 +83,9 @@ class Table:
         """The columns that the newest rows have, without those that are hidden."""
         from pyspark.sql.types import StructType
 
-        return StructType.fromDDL(ddl(self.columns()))
+        found = StructType.fromDDL(ddl(self.columns()))
+        assert isinstance(found, StructType)
+        return found
 
     def columns(self) -> tuple[Column, ...]:
         # By the Avro schema: hudi-rs panics when it makes Arrow's of some types, such as a local timestamp.

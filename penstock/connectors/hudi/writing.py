@@ -1,7 +1,7 @@
 """A batch into a Hudi table: staged as Avro by Spark, written by Hudi's Java client, seen as one commit.
 
-The batch's name stands in the commit. The numbers of streams are carried on from commit to commit, so that they
-outlive the commits themselves, which Hudi archives.
+The batch's name stands in the commit. The numbers of streams are carried on from commit to commit, so that
+they outlive the commits themselves, which Hudi archives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors import merging
 from penstock.connectors.base import Batch, Refused
 from penstock.connectors.hudi import changes, java
-from penstock.connectors.hudi.columns import as_avro, evolved, stored_as
+from penstock.connectors.hudi.columns import as_avro, evolved, named, stored_as
 from penstock.connectors.hudi.locking import busy, only_writer
 from penstock.connectors.hudi.options import Sink
 from penstock.connectors.hudi.table import Table, is_table
@@ -39,10 +39,18 @@ _SETTINGS = {
     # A row for each key is all that comes.
     "hoodie.combine.before.upsert": "false",
     "hoodie.combine.before.insert": "false",
+    # Its newer one reads old rows by the schema of the last commit, and fails on lists of structs by Spark.
+    "hoodie.write.merge.handle.class": "org.apache.hudi.io.HoodieWriteMergeHandle",
     # What an update of all its rows takes of the heap goes by the size of a file.
     "hoodie.parquet.max.file.size": str(64 << 20),
     "hoodie.parquet.small.file.limit": str(48 << 20),
 }
+_LATEST = "COMMIT_TIME_ORDERING"
+"""Of two rows of a key, the one that is written later stays."""
+_FOLDERS = (
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.partitionpath.urlencode",
+)
 _KEY_GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION")
 
 
@@ -54,7 +62,8 @@ def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) ->
         if told is None:
             return ()
         if table is not None and (own := _own_commit(table, batch)) is not None:
-            _client(frame, sink, table, jars).rollback(own)
+            if not _client(frame, sink, table, jars).rollback(own):
+                raise busy(sink.path)
             table = Table(sink.path)
         refused: Sequence[Refused] = ()
         if sink.merge_on:
@@ -63,7 +72,7 @@ def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) ->
         if sink.merge_on:
             records = changes.merged(frame, sink, columns, table)
         else:
-            records = changes.inserted(frame, columns, _partition_by(sink, table))
+            records = changes.inserted(frame, columns, named(_partition_by(sink, table), columns))
         with _staged(records, sink.path, as_avro(columns)) as files:
             client = _client(frame, sink, table, jars, columns)
             if table is None:
@@ -125,7 +134,7 @@ def _own_commit(table: Table, batch: Batch) -> str | None:
             raise DataError(
                 "later-commits",
                 f"the batch that is to be replaced in {table.path} is not its newest commit",
-                hint=f"look at {commit.instant} and what came after it; or run the statement under another name",
+                hint=f"look at {commit.instant} and what came after it, or run it under another name",
             )
     return None
 
@@ -137,44 +146,37 @@ def _partition_by(sink: Sink, table: Table | None) -> tuple[str, ...]:
 def _client(
     frame: DataFrame, sink: Sink, table: Table | None, jars: Sequence[Path], columns: StructType | None = None
 ) -> Any:
-    there = table.settings if table is not None else {}
-    settings = {
+    there, by = table.settings if table is not None else _new_table(sink, columns), _partition_by(sink, table)
+    told = {
         **_SETTINGS,
-        "hoodie.table.name": there.get("hoodie.table.name", os.path.basename(sink.path)),
-        "hoodie.datasource.write.recordkey.field": ",".join(table.record_key if table else sink.merge_on),
-        "hoodie.datasource.write.partitionpath.field": ",".join(_partition_by(sink, table)),
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.partitionpath.urlencode": "true",
-        "hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING",
-        # One that is there must be kept up; it makes small commits three times as slow.
+        "hoodie.table.name": there["hoodie.table.name"],
+        "hoodie.datasource.write.recordkey.field": there.get("hoodie.table.recordkey.fields", ""),
+        "hoodie.datasource.write.partitionpath.field": ",".join(named(by, columns) if columns else by),
+        **{key: there.get(key, "false") for key in _FOLDERS},
+        "hoodie.write.record.merge.mode": there.get("hoodie.record.merge.mode", _LATEST),
+        # An index of files that is there must be kept up; it makes small commits three times as slow.
         "hoodie.metadata.enable": str(bool(there.get("hoodie.table.metadata.partitions"))).lower(),
     }
-    for key, own in (
-        ("hoodie.datasource.write.hive_style_partitioning",) * 2,
-        ("hoodie.datasource.write.partitionpath.urlencode",) * 2,
-        ("hoodie.write.record.merge.mode", "hoodie.record.merge.mode"),
-    ):
-        if table is not None:
-            settings[key] = there.get(own, "false" if own != "hoodie.record.merge.mode" else settings[key])
     if columns is not None:
-        settings["hoodie.avro.schema"] = json.dumps(as_avro(columns))
-    return java.writing(frame.sparkSession, jars, sink.path, settings)
+        told["hoodie.avro.schema"] = json.dumps(as_avro(columns))
+    return java.writing(frame.sparkSession, jars, sink.path, told)
 
 
-def _new_table(sink: Sink, columns: StructType) -> dict[str, str]:
+def _new_table(sink: Sink, columns: StructType | None) -> dict[str, str]:
+    """The settings of a table that is to be made."""
+    assert columns is not None
     by = len(sink.partition_by)
     kind = "NON_PARTITION" if not by else "COMPLEX" if by > 1 or len(sink.merge_on) > 1 else "SIMPLE"
     told = {
         "hoodie.table.name": os.path.basename(sink.path),
-        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.type": sink.table_type,
         "hoodie.table.create.schema": json.dumps(as_avro(columns)),
-        "hoodie.table.recordkey.fields": ",".join(sink.merge_on),
-        "hoodie.table.partition.fields": ",".join(sink.partition_by),
+        "hoodie.table.recordkey.fields": ",".join(named(sink.merge_on, columns)),
+        "hoodie.table.partition.fields": ",".join(named(sink.partition_by, columns)),
         "hoodie.table.keygenerator.type": kind,
         "hoodie.table.timeline.timezone": "UTC",
-        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        "hoodie.record.merge.mode": _LATEST,
+        **dict.fromkeys(_FOLDERS, "true"),
     }
     return {key: value for key, value in told.items() if value}
 
