@@ -26,6 +26,7 @@ spark = (
     .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
     .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
+    .config("spark.hadoop.parquet.avro.write-old-list-structure", "false")  # it refuses nulls in lists else
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.sql.shuffle.partitions", "1")
     .config("spark.ui.enabled", "false")

@@ -72,6 +72,10 @@ class Table:
         # A key generator of several kinds writes `column:kind`.
         return tuple(name.partition(":")[0] for name in self._names("hoodie.table.partition.fields"))
 
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        return self._names("hoodie.table.metadata.partitions")
+
     def _names(self, key: str) -> tuple[str, ...]:
         return tuple(name for name in self.settings.get(key, "").split(",") if name)
 

@@ -51,6 +51,12 @@ _FOLDERS = (
     "hoodie.datasource.write.hive_style_partitioning",
     "hoodie.datasource.write.partitionpath.urlencode",
 )
+_INDEXES = {
+    "files": "hoodie.metadata.enable",
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+}
+"""What a table may have in `.hoodie/metadata`; readers go by it, so that each commit must keep it up."""
 _KEY_GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION")
 
 
@@ -101,6 +107,12 @@ def columns_of(frame: DataFrame, sink: Sink, table: Table | None) -> StructType:
                 f"the {what} of {table.path}: {', '.join(there) or 'none'}; not {', '.join(wanted)}",
                 hint="write to another path, or say what the table has",
             )
+    unknown = [index for index in table.indexes if index not in _INDEXES]
+    if unknown:
+        hint = "write it with the Spark that made it, or drop the index"
+        raise DataError(
+            "other-table", f"{table.path} has indexes that are not known here: {unknown}", hint=hint
+        )
     generator = table.settings.get("hoodie.table.keygenerator.type", _KEY_GENERATORS[0])
     if generator not in _KEY_GENERATORS:
         raise DataError("other-table", f"{table.path} makes its keys by {generator}, which is not known here")
@@ -154,8 +166,8 @@ def _client(
         "hoodie.datasource.write.partitionpath.field": ",".join(named(by, columns) if columns else by),
         **{key: there.get(key, "false") for key in _FOLDERS},
         "hoodie.write.record.merge.mode": there.get("hoodie.record.merge.mode", _LATEST),
-        # An index of files that is there must be kept up; it makes small commits three times as slow.
-        "hoodie.metadata.enable": str(bool(there.get("hoodie.table.metadata.partitions"))).lower(),
+        # New tables have none: it makes small commits four times as slow.
+        **{key: str(index in (table.indexes if table else ())).lower() for index, key in _INDEXES.items()},
     }
     if columns is not None:
         told["hoodie.avro.schema"] = json.dumps(as_avro(columns))
