@@ -234,6 +234,16 @@ def test_a_batch_without_rows(target: Target) -> None:
     assert not target.connector.holds_rows(target.spark, Hudi.Sink(path=str(target.path)))
 
 
+@spark_needed
+def test_a_table_that_was_made_and_never_written(target: Target) -> None:
+    sink, frame = Hudi.Sink(path=str(target.path), merge_on="id"), target.spark.range(1)
+    made = java.writing(target.spark, target.connector.jar_files, str(target.path), {})
+    made.create(java.as_map(target.spark, writing._new_table(sink, frame.schema)))
+    assert target.read() == []
+    target.write("SELECT 1L AS id, 'a' AS x", merge_on="id")
+    assert target.rows() == [(1, "a")]
+
+
 WRITER = """
 import sys
 from penstock.connectors.hudi import writing
@@ -390,6 +400,14 @@ def test_other_tables_and_folders_are_refused(target: Target) -> None:
         with pytest.raises(DataError, match="MERGE_ON_READ") as caught:
             work()
         assert caught.value.code == "merge-on-read"
+    properties = target.path / ".hoodie/hoodie.properties"
+    text = properties.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE")
+    for line in ("hoodie.populate.meta.fields=false", "hoodie.table.keygenerator.type=TIMESTAMP",
+                 "hoodie.table.metadata.partitions=files,record_index"):  # fmt: skip
+        properties.write_text(f"{text}\n{line}\n")
+        with pytest.raises(DataError) as caught:
+            target.write("SELECT 1 AS id", mode="append")
+        assert caught.value.code == "other-table"
     other = Target(target.spark, target.path.parent)
     with pytest.raises(DataError) as caught:
         other.write("SELECT 1 AS id")

@@ -231,17 +231,19 @@ public class Writing {
     }
 
     private void put(List slice) {
+        List written;
         if (this.overwrite) {
             HoodieTable table = this.client.initTable(
                 WriteOperationType.INSERT_OVERWRITE_TABLE, Option.of(this.instant));
             this.client.preWrite(this.instant, WriteOperationType.INSERT_OVERWRITE_TABLE, table.getMetaClient());
             HoodieWriteMetadata done = table.insertOverwriteTable(this.context, this.instant, slice);
-            this.statuses.addAll((List) done.getWriteStatuses());
+            written = (List) done.getWriteStatuses();
             this.replaced.putAll(done.getPartitionToReplaceFileIds());
         } else {
-            this.statuses.addAll(this.client.upsertPreppedRecords(slice, this.instant));
+            written = this.client.upsertPreppedRecords(slice, this.instant);
         }
-        for (Iterator i = this.statuses.iterator(); i.hasNext();) {
+        this.statuses.addAll(written);
+        for (Iterator i = written.iterator(); i.hasNext();) {
             WriteStatus status = (WriteStatus) i.next();
             if (status.hasErrors()) {
                 Throwable first = status.getGlobalError();
@@ -258,10 +260,9 @@ public class Writing {
             .withProperties(this.settings).build();
         this.context = new HoodieJavaEngineContext(new HadoopStorageConfiguration(this.hadoop));
         this.client = new HoodieJavaWriteClient(this.context, this.config);
-        String by = this.settings.getString("hoodie.datasource.write.partitionpath.field", "");
-        String key = this.settings.getString("hoodie.datasource.write.recordkey.field", "");
-        this.keys = by.isEmpty() ? new NonpartitionedAvroKeyGenerator(this.settings)
-            : by.contains(",") || key.contains(",") ? new ComplexAvroKeyGenerator(this.settings)
+        String kind = this.settings.getString("hoodie.table.keygenerator.type");
+        this.keys = kind.equals("NON_PARTITION") ? new NonpartitionedAvroKeyGenerator(this.settings)
+            : kind.equals("COMPLEX") ? new ComplexAvroKeyGenerator(this.settings)
             : (BaseKeyGenerator) new SimpleAvroKeyGenerator(this.settings);
     }
 

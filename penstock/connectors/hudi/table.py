@@ -24,6 +24,14 @@ HIDDEN = tuple(
 """What Hudi keeps beside the columns of each row."""
 
 
+_USUAL = {
+    "hoodie.table.base.file.format": "parquet",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+}
+"""Without these, columns would be missing from the files."""
+
+
 @dataclass(frozen=True)
 class Commit:
     """A commit that is done, and what its writer has told of it."""
@@ -62,6 +70,9 @@ class Table:
                 f"{path} is a MERGE_ON_READ table",
                 hint="updates written to it would be lost; only COPY_ON_WRITE tables are read and written",
             )
+        for key, wanted in _USUAL.items():
+            if self.settings.get(key, wanted).lower() != wanted:
+                raise DataError("other-table", f"{path} has {key} = {self.settings[key]}, not {wanted}")
 
     @property
     def record_key(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def columns_of(frame: DataFrame, sink: Sink, table: Table | None) -> StructType:
         raise DataError(
             "other-table", f"{table.path} has indexes that are not known here: {unknown}", hint=hint
         )
-    generator = table.settings.get("hoodie.table.keygenerator.type", _KEY_GENERATORS[0])
+    generator = _key_generator(table, sink)
     if generator not in _KEY_GENERATORS:
         raise DataError("other-table", f"{table.path} makes its keys by {generator}, which is not known here")
     return evolved(table.schema, rows, table.path)
@@ -162,6 +162,7 @@ def _client(
     told = {
         **_SETTINGS,
         "hoodie.table.name": there["hoodie.table.name"],
+        "hoodie.table.keygenerator.type": _key_generator(table, sink),
         "hoodie.datasource.write.recordkey.field": there.get("hoodie.table.recordkey.fields", ""),
         "hoodie.datasource.write.partitionpath.field": ",".join(named(by, columns) if columns else by),
         **{key: there.get(key, "false") for key in _FOLDERS},
@@ -174,18 +175,24 @@ def _client(
     return java.writing(frame.sparkSession, jars, sink.path, told)
 
 
+def _key_generator(table: Table | None, sink: Sink) -> str:
+    """How a table makes keys and partitions of rows; for one that does not say, as Hudi itself would."""
+    told = table.settings.get("hoodie.table.keygenerator.type", "") if table is not None else ""
+    keys, by = len(table.record_key if table else sink.merge_on), len(_partition_by(sink, table))
+    inferred = "NON_PARTITION" if not by else "COMPLEX" if by > 1 or keys > 1 else "SIMPLE"
+    return told.removesuffix("_AVRO") or inferred
+
+
 def _new_table(sink: Sink, columns: StructType | None) -> dict[str, str]:
     """The settings of a table that is to be made."""
     assert columns is not None
-    by = len(sink.partition_by)
-    kind = "NON_PARTITION" if not by else "COMPLEX" if by > 1 or len(sink.merge_on) > 1 else "SIMPLE"
     told = {
         "hoodie.table.name": os.path.basename(sink.path),
         "hoodie.table.type": sink.table_type,
         "hoodie.table.create.schema": json.dumps(as_avro(columns)),
         "hoodie.table.recordkey.fields": ",".join(named(sink.merge_on, columns)),
         "hoodie.table.partition.fields": ",".join(named(sink.partition_by, columns)),
-        "hoodie.table.keygenerator.type": kind,
+        "hoodie.table.keygenerator.type": _key_generator(None, sink),
         "hoodie.table.timeline.timezone": "UTC",
         "hoodie.record.merge.mode": _LATEST,
         **dict.fromkeys(_FOLDERS, "true"),
