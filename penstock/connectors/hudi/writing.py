@@ -39,7 +39,7 @@ _SETTINGS = {
     # A row for each key is all that comes.
     "hoodie.combine.before.upsert": "false",
     "hoodie.combine.before.insert": "false",
-    # Its newer one reads old rows by the schema of the last commit, and fails on lists of structs by Spark.
+    # The usual one fails on lists of structs in tables to which Spark's Hudi has written.
     "hoodie.write.merge.handle.class": "org.apache.hudi.io.HoodieWriteMergeHandle",
     # What an update of all its rows takes of the heap goes by the size of a file.
     "hoodie.parquet.max.file.size": str(64 << 20),
