@@ -103,7 +103,7 @@ def _record(schema: StructType, name: str, place: str) -> dict[str, Any]:
                 hint="names are letters, digits and _, and do not begin with _hoodie_; rename it with AS",
             )
         kind = _avro(field.dataType, f"{name}_{field.name}", column)
-        # Nested ones have no default, so that Parquet does not take a list's element for the wrapper around it.
+        # Nested ones have no default: else Parquet may take a list's element for the wrapper around it.
         fields.append({"name": field.name, "type": ["null", kind], **({} if place else {"default": None})})
     return {"type": "record", "name": name, "namespace": "hoodie", "fields": fields}
 
