@@ -144,7 +144,8 @@ def _jars() -> Check:
     from penstock.engine.jars import jar_path
     from penstock.formats.registry import all_formats
 
-    wanted = {jar for connector in all_connectors().values() for jar in connector.jars}
+    connectors = all_connectors().values()
+    wanted = {jar for connector in connectors for jar in (*connector.jars, *connector.private_jars)}
     wanted |= {jar for format in all_formats().values() for jar in format.jars}
     there = sum(jar_path(jar).is_file() for jar in wanted)
     rest = "" if there == len(wanted) else "; the others are fetched when a statement needs them"

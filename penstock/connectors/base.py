@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
@@ -384,6 +385,10 @@ class Connector:
     jars: ClassVar[tuple[str, ...]] = ()
     extensions: ClassVar[tuple[str, ...]] = ()
     """Classes that extend Spark's SQL; Spark must start with them."""
+    private_jars: ClassVar[tuple[str, ...]] = ()
+    """Jars that it loads by itself in order to write, since their classes must be kept from Spark's."""
+    jar_files: tuple[Path, ...] = ()
+    """Where its `private_jars` are; the engine fetches them, and tells before it checks the target."""
     passes_in_real_time: ClassVar[bool] = False
     """Whether Spark reads and writes it row by row: `stream_into` works, and `read` without Python."""
     fills_batches: ClassVar[bool] = False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.connectors.base import Batch, Refused
 from penstock.engine import failures, kept, letters
 from penstock.engine.build import Built, Counter
+from penstock.engine.jars import fetch
 from penstock.engine.pacing import paced
 from penstock.engine.retrying import retried
 from penstock.engine.state import State
@@ -67,6 +68,7 @@ def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: boo
     """Stops before reading when a target cannot be written, or holds rows and nothing says what to do."""
     for sink in sinks:
         with failures.at_end(sink):
+            sink.connector.jar_files = tuple(fetch(sink.connector.private_jars))
             sink.connector.check_target(spark, sink.options)
     # Invariant 4: a stream adds to what is there.
     for sink in () if streaming else sinks:

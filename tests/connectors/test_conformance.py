@@ -20,6 +20,7 @@ from penstock.connectors.delta import Delta
 from penstock.connectors.files import Files
 from penstock.connectors.gcs import Gcs
 from penstock.connectors.hdfs import Hdfs
+from penstock.connectors.hudi.connector import Hudi
 from penstock.connectors.iceberg import Iceberg
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
@@ -28,6 +29,7 @@ from penstock.formats import registry as formats
 
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
+from .hudi_tables import HudiSubject
 from .lakes import DeltaSubject, IcebergSubject
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
 from .spooled import (
@@ -205,11 +207,12 @@ SUBJECTS: dict[str, Any] = {
     "hdfs": lambda folder: HdfsSubject(),
     "delta": DeltaSubject,
     "iceberg": IcebergSubject,
+    "hudi": HudiSubject,
 }
 CONNECTORS = {
     "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
     "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
-    "hdfs": Hdfs, "delta": Delta, "iceberg": Iceberg,
+    "hdfs": Hdfs, "delta": Delta, "iceberg": Iceberg, "hudi": Hudi,
 }  # fmt: skip
 SERVERS = ("kafka", "s3", "gcs", "azure", "hdfs")
 CASES = [

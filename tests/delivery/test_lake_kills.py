@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.connectors.hudi_tables import stored_rows
 from tests.delivery.moving import Moving
 from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
@@ -29,6 +30,7 @@ SELECT id, kind FROM rows INTO
   's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind'),
   'delta://out' WITH (partition_by = 'kind'),
   'iceberg://lake.db.out' WITH (partition_by = 'bucket(2, id)'),
+  'hudi://hudi' WITH (partition_by = 'kind'),
   'delta+s3://{bucket}/merged' WITH (merge_on = 'id');
 """
 DONE = ("--until-caught-up", "--quiet")
@@ -49,6 +51,7 @@ def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
     state = tmp_path / ".penstock"
     catalog = SqlCatalog("lake", uri=f"sqlite:///{state}/iceberg.db", warehouse=f"file://{state}/iceberg")
     assert Counter(catalog.load_table("db.out").scan().to_arrow()["id"].to_pylist()) == wanted
+    assert Counter(row["id"] for row in stored_rows(tmp_path / "hudi")) == wanted
     merged = DeltaTable("s3://kills/merged", storage_options=s3.storage_options).to_pyarrow_table()
     assert Counter(merged["id"].to_pylist()) == wanted
 
