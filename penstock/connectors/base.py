@@ -515,7 +515,7 @@ class Connector:
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         """Raises when the target cannot be made or written. Asked of all sinks before anything is read."""
 
-    def check_rows(self, frame: DataFrame, sink: Any) -> None:
+    def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
         """Raises when rows with the columns of `frame`, which is not read, cannot be written as is asked."""
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:

@@ -22,6 +22,7 @@ from penstock.connectors.base import (
     Capabilities,
     Column,
     Connector,
+    Format,
     Limits,
     ReadRequest,
     Refused,
@@ -30,7 +31,14 @@ from penstock.connectors.base import (
     Unknown,
     Uri,
 )
-from penstock.connectors.staging import Committer, Delivery, check_writable, deliver
+from penstock.connectors.staging import (
+    Committer,
+    Delivery,
+    check_writable,
+    column_of,
+    deliver,
+    partition_columns,
+)
 from penstock.connectors.templates import Target, compression_of
 from penstock.errors import DataError
 from penstock.options import Value
@@ -73,7 +81,9 @@ class Sink(SinkOptions):
     format: str | None = Field(None, description="How rows stand in the files; by their ending unless set.")
     timestamp_column: str | None = Field(None, description="The column whose time the path's templates take.")
     partition_by: tuple[str, ...] = Field(
-        (), description="Columns that become folders, key=value; separated by commas."
+        (),
+        description="Columns that become folders, key=value; separated by commas. It may also name keys that"
+        " the path has: date={YYYY-MM-DD}.",
     )
     batch_size: int | None = Field(
         None,
@@ -202,6 +212,11 @@ class Files(Connector):
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         check_writable(stores.of(spark, sink.target.root), sink.target)
+
+    def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
+        partition_columns(frame, sink.target, sink.partition_by)
+        if sink.timestamp_column and sink.target.templated:
+            column_of(frame, sink.timestamp_column)
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         target = sink.target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -190,9 +190,9 @@ def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
     from pyspark.sql import functions as f
 
     target = delivery.target
-    keys = [_column(frame, c) for c in delivery.partition_by if c.lower() not in target.partition_keys()]
+    keys = partition_columns(frame, target, delivery.partition_by)
     if target.templated and delivery.timestamp_column:
-        time = f.col(quoted(_column(frame, delivery.timestamp_column))).cast("timestamp")
+        time = f.col(quoted(column_of(frame, delivery.timestamp_column))).cast("timestamp")
         frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
         keys.insert(0, _PATH_COLUMN)
     rows = delivery.rows_per_file
@@ -200,12 +200,34 @@ def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
         delivery.format.write(frame.coalesce(1) if target.single else frame, folder, tuple(keys))
 
 
-def _column(frame: DataFrame, name: str) -> str:
+def column_of(frame: DataFrame, name: str) -> str:
+    """The column that an option names."""
     fits = [c for c in frame.columns if c.lower() == name.lower()]
     if not fits:
         hint = did_you_mean(name, frame.columns)
         raise OptionError("unknown-column", f"the rows have no column '{name}'", hint=hint)
     return fits[0]
+
+
+def partition_columns(frame: DataFrame, target: Target, names: Sequence[str]) -> list[str]:
+    """The columns that become folders: those of `names` that are no keys of the path, which stand there."""
+    in_path = target.partition_keys()
+    known = {column.lower(): column for column in reversed(frame.columns)}
+    for name in names:
+        if name.lower() not in {*known, *in_path}:
+            raise OptionError(
+                "unknown-column",
+                f"partition_by names '{name}', which is neither a column of the rows nor a key of the path",
+                hint=did_you_mean(name, [*frame.columns, *in_path]),
+            )
+    columns = [known[name.lower()] for name in names if name.lower() not in in_path]
+    if columns and len({*columns}) == len(frame.columns):
+        raise OptionError(
+            "no-columns-left",
+            "partition_by names all columns of the rows, and none is left for the files",
+            hint="leave one out, or select more",
+        )
+    return columns
 
 
 def _destinations(storage: Storage, delivery: Delivery, aside: str, now: str) -> Iterator[tuple[str, str]]:

@@ -101,7 +101,7 @@ class Tables(Connector):
         """Changes that are to be merged, as the format needs them."""
         return changes
 
-    def check_rows(self, frame: DataFrame, sink: Any) -> None:
+    def check_rows(self, frame: DataFrame, sink: Any, format: Any) -> None:
         if sink.merge_on:
             merging.check(frame, sink)
 
