@@ -129,6 +129,10 @@ class Format(Protocol):
     by_spark: ClassVar[bool]
     """Whether Spark's own writers write its files, with its committers and in its names."""
 
+    @property
+    def table_options(self) -> Mapping[str, str] | None:
+        """Spark's options of a table over files that are written so; None where it has no such tables."""
+
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         """The columns of these files, found by looking into them."""
 

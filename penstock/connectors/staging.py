@@ -78,6 +78,15 @@ class Delivery:
         sink = hashlib.sha256(self.batch.sink.encode()).hexdigest()[:6]
         return f"{pipeline}-{self.batch.number:06d}-{sink}"
 
+    def is_own(self, path: str) -> bool:
+        """Whether a file is of this batch, from this try or an earlier one."""
+        pattern = rf".*{re.escape(self.label)}-\d{{5,}}([-.].*)?"
+        return re.fullmatch(pattern, path.rpartition("/")[2]) is not None
+
+    def scope(self, spark: SparkSession) -> str | None:
+        """The folders below the root that the batch writes to; None where the times of rows tell."""
+        return None if self.timestamp_column else _at_batch_time(self, spark)
+
 
 def deliver(frame: DataFrame, delivery: Delivery) -> None:
     """Puts the rows into files in their place; leaves nothing behind when it fails."""
@@ -260,9 +269,8 @@ def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
     By the batch's time, a path means one folder; by the rows' times, all that it could have written.
     """
     # Invariant 3
-    own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}([-.].*)?")
     for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
-        if delivery.mode == "overwrite" or own.fullmatch(path.rpartition("/")[2]):
+        if delivery.mode == "overwrite" or delivery.is_own(path):
             yield path
 
 

@@ -214,8 +214,8 @@ def _columns(frame: DataFrame) -> tuple[Column, ...]:
 
 
 def literal(text: str) -> str:
-    """A text as SQL has it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    """A text as SQL has it; `${...}` stays as it is, where Spark would put the value of a setting."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
 
 
