@@ -130,6 +130,10 @@ class Format(Protocol):
     by_spark: ClassVar[bool]
     """Whether Spark's own writers write its files, with its committers and in its names."""
 
+    @property
+    def table_options(self) -> Mapping[str, str] | None:
+        """Spark's options of a table over files that are written so; None where it has no such tables."""
+
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         """The columns of these files, found by looking into them."""
 
@@ -528,7 +532,7 @@ class Connector:
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         """Raises when the target cannot be made or written. Asked of all sinks before anything is read."""
 
-    def check_rows(self, frame: DataFrame, sink: Any) -> None:
+    def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
         """Raises when rows with the columns of `frame`, which is not read, cannot be written as is asked."""
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:

@@ -8,13 +8,14 @@ any other replaces all files that its path means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.connectors import folders, watching
+from penstock.connectors import folders, registering, watching
 from penstock.connectors import storage as stores
 from penstock.connectors.base import (
     METADATA_COLUMN,
@@ -22,6 +23,7 @@ from penstock.connectors.base import (
     Capabilities,
     Column,
     Connector,
+    Format,
     Limits,
     ReadRequest,
     Refused,
@@ -30,7 +32,14 @@ from penstock.connectors.base import (
     Unknown,
     Uri,
 )
-from penstock.connectors.staging import Committer, Delivery, check_writable, deliver
+from penstock.connectors.staging import (
+    Committer,
+    Delivery,
+    check_writable,
+    column_of,
+    deliver,
+    partition_columns,
+)
 from penstock.connectors.templates import Target, compression_of
 from penstock.errors import DataError
 from penstock.options import Value
@@ -73,7 +82,14 @@ class Sink(SinkOptions):
     format: str | None = Field(None, description="How rows stand in the files; by their ending unless set.")
     timestamp_column: str | None = Field(None, description="The column whose time the path's templates take.")
     partition_by: tuple[str, ...] = Field(
-        (), description="Columns that become folders, key=value; separated by commas."
+        (),
+        description="Columns that become folders, key=value; separated by commas. It may also name keys that"
+        " the path has: date={YYYY-MM-DD}.",
+    )
+    register_as: str | None = Field(
+        None,
+        description="A table, database.table, that the files are to be for other engines: made in Spark's"
+        " Hive metastore, its partitions and columns following the files.",
     )
     batch_size: int | None = Field(
         None,
@@ -92,11 +108,24 @@ class Sink(SinkOptions):
         Target.parse(value)
         return value
 
+    @field_validator("register_as")
+    @classmethod
+    def _table(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+", value):
+            raise ValueError("expected database.table, each of letters, digits and '_'")
+        return value
+
     @model_validator(mode="after")
     def _single(self) -> Sink:
-        if self.target.single and (self.batch_size or self.partition_by):
+        if self.target.single and (self.batch_size or self.partition_by or self.register_as):
             raise ValueError(
-                "batch_size and partition_by need a folder: a path that ends in '/' or '*.ending'"
+                "batch_size, partition_by and register_as need a folder: a path that ends in '/' or"
+                " '*.ending'"
+            )
+        if self.register_as and self.target.has_plain_times():
+            raise ValueError(
+                "register_as needs times in folders with a key, such as date={YYYY-MM-DD}: those are the"
+                " table's partitions"
             )
         return self
 
@@ -201,7 +230,20 @@ class Files(Connector):
         return folders.facts(spark, source.path, recursive=source.recursive)
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
+        if sink.register_as:
+            registering.check_metastore(spark)
         check_writable(stores.of(spark, sink.target.root), sink.target)
+
+    def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
+        partition_columns(frame, sink.target, sink.partition_by)
+        if sink.timestamp_column and sink.target.templated:
+            column_of(frame, sink.timestamp_column)
+        if sink.register_as:
+            known = folders.known_format(format, sink.path)
+            registering.check(frame, sink.register_as, sink.target, sink.partition_by, known)
+
+    def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
+        return not (sink.register_as and format and registering.is_settled(format))
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         target = sink.target
@@ -225,4 +267,5 @@ class Files(Connector):
             rows_per_file=sink.batch_size,
             committer=committer,
         )
-        deliver(frame, delivery)
+        with registering.registered(frame, sink.register_as, delivery):
+            deliver(frame, delivery)

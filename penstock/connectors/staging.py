@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -77,6 +77,15 @@ class Delivery:
         pipeline = re.sub(r"[^A-Za-z0-9._-]", "-", self.batch.pipeline).lstrip("._-") or "pipeline"
         sink = hashlib.sha256(self.batch.sink.encode()).hexdigest()[:6]
         return f"{pipeline}-{self.batch.number:06d}-{sink}"
+
+    def is_own(self, path: str) -> bool:
+        """Whether a file is of this batch, from this try or an earlier one."""
+        pattern = rf".*{re.escape(self.label)}-\d{{5,}}([-.].*)?"
+        return re.fullmatch(pattern, path.rpartition("/")[2]) is not None
+
+    def scope(self, spark: SparkSession) -> str | None:
+        """The folders below the root that the batch writes to; None where the times of rows tell."""
+        return None if self.timestamp_column else _at_batch_time(self, spark)
 
 
 def deliver(frame: DataFrame, delivery: Delivery) -> None:
@@ -190,9 +199,9 @@ def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
     from pyspark.sql import functions as f
 
     target = delivery.target
-    keys = [_column(frame, c) for c in delivery.partition_by if c.lower() not in target.partition_keys()]
+    keys = partition_columns(frame, target, delivery.partition_by)
     if target.templated and delivery.timestamp_column:
-        time = f.col(quoted(_column(frame, delivery.timestamp_column))).cast("timestamp")
+        time = f.col(quoted(column_of(frame, delivery.timestamp_column))).cast("timestamp")
         frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
         keys.insert(0, _PATH_COLUMN)
     rows = delivery.rows_per_file
@@ -200,12 +209,34 @@ def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
         delivery.format.write(frame.coalesce(1) if target.single else frame, folder, tuple(keys))
 
 
-def _column(frame: DataFrame, name: str) -> str:
+def column_of(frame: DataFrame, name: str) -> str:
+    """The column that an option names."""
     fits = [c for c in frame.columns if c.lower() == name.lower()]
     if not fits:
         hint = did_you_mean(name, frame.columns)
         raise OptionError("unknown-column", f"the rows have no column '{name}'", hint=hint)
     return fits[0]
+
+
+def partition_columns(frame: DataFrame, target: Target, names: Sequence[str]) -> list[str]:
+    """The columns that become folders: those of `names` that are no keys of the path, which stand there."""
+    in_path = target.partition_keys()
+    known = {column.lower(): column for column in reversed(frame.columns)}
+    for name in names:
+        if name.lower() not in {*known, *in_path}:
+            raise OptionError(
+                "unknown-column",
+                f"partition_by names '{name}', which is neither a column of the rows nor a key of the path",
+                hint=did_you_mean(name, [*frame.columns, *in_path]),
+            )
+    columns = [known[name.lower()] for name in names if name.lower() not in in_path]
+    if columns and len({*columns}) == len(frame.columns):
+        raise OptionError(
+            "no-columns-left",
+            "partition_by names all columns of the rows, and none is left for the files",
+            hint="leave one out, or select more",
+        )
+    return columns
 
 
 def _destinations(storage: Storage, delivery: Delivery, aside: str, now: str) -> Iterator[tuple[str, str]]:
@@ -238,9 +269,8 @@ def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
     By the batch's time, a path means one folder; by the rows' times, all that it could have written.
     """
     # Invariant 3
-    own = re.compile(rf".*{re.escape(delivery.label)}-\d{{5,}}([-.].*)?")
     for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
-        if delivery.mode == "overwrite" or own.fullmatch(path.rpartition("/")[2]):
+        if delivery.mode == "overwrite" or delivery.is_own(path):
             yield path
 
 

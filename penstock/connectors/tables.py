@@ -101,7 +101,7 @@ class Tables(Connector):
         """Changes that are to be merged, as the format needs them."""
         return changes
 
-    def check_rows(self, frame: DataFrame, sink: Any) -> None:
+    def check_rows(self, frame: DataFrame, sink: Any, format: Any) -> None:
         if sink.merge_on:
             merging.check(frame, sink)
 
@@ -214,8 +214,8 @@ def _columns(frame: DataFrame) -> tuple[Column, ...]:
 
 
 def literal(text: str) -> str:
-    """A text as SQL has it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    """A text as SQL has it; `${...}` stays as it is, where Spark would put the value of a setting."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
 
 

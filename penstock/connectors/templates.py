@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from penstock.connectors.storage import Entry, Storage, absolute, files_below, is_partition, join, segments
+from penstock.schema import Column as Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -84,10 +85,22 @@ class Target:
     def templated(self) -> bool:
         return _TEMPLATE.search(self.below) is not None
 
+    @property
+    def _folders(self) -> list[str]:
+        return self.below.split("/")[: -1 if self.single else None]
+
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partition columns that the path itself makes: `date`, a DATE, in `date={YYYY-MM-DD}`."""
+        pairs = (name.split("=", 1) for name in self._folders if is_partition(name))
+        return tuple(Partition(key, "DATE" if text == "{YYYY-MM-DD}" else "STRING") for key, text in pairs)
+
     def partition_keys(self) -> set[str]:
-        """Partition keys that the path itself makes: `date` in `date={YYYY-MM-DD}`."""
-        folders = self.below.split("/")[: -1 if self.single else None]
-        return {name.partition("=")[0].lower() for name in folders if is_partition(name)}
+        """Their names, in lower case."""
+        return {column.name.lower() for column in self.partitions()}
+
+    def has_plain_times(self) -> bool:
+        """Whether a folder has a time for its name, and no key before it."""
+        return any(_TEMPLATE.search(name) and not is_partition(name) for name in self._folders)
 
     def at(self, time: datetime) -> str:
         """`below` for a time."""

@@ -89,7 +89,7 @@ def check_rows(frame: DataFrame, sinks: Sequence[Write]) -> None:
     """Stops before reading when a target does not take rows with such columns."""
     for sink in sinks:
         with failures.at_end(sink):
-            sink.connector.check_rows(frame, sink.options)
+            sink.connector.check_rows(frame, sink.options, sink.format)
 
 
 def deliver(spark: SparkSession, pipeline: Pipeline, make: Callable[[], Built], run: Run) -> Delivered:

@@ -293,9 +293,11 @@ def local_session(master: str, settings: Mapping[str, str], app_name: str) -> Sp
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(cores(master)),
-        "spark.sql.warehouse.dir": _folder("warehouse"),
         "spark.python.daemon.module": "penstock.engine.daemon",
     }
+    if settings.get("spark.sql.catalogImplementation") != "hive":
+        # A metastore would remember it.
+        defaults["spark.sql.warehouse.dir"] = _folder("warehouse")
     sockets = _folder("sockets")
     if len(sockets) <= _LONGEST_SOCKET_FOLDER:
         # Over TCP each task waits 40 ms for an answer that the other side holds back.

@@ -6,7 +6,7 @@ its options bound; it satisfies `penstock.connectors.base.Format` without knowin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import OptionError
@@ -58,6 +58,11 @@ class Format:
     def suffix(self) -> str:
         """How the names of written files end, compression included: `.csv.gz`."""
         raise NotImplementedError
+
+    @property
+    def table_options(self) -> Mapping[str, str] | None:
+        """Spark's options of a table over files that are written so; None where it has no such tables."""
+        return None
 
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         """The columns of these files, found by looking into them."""

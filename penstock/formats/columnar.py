@@ -40,6 +40,10 @@ class Columnar(Format):
 
     _row_index: ClassVar[bool] = False
 
+    @property
+    def table_options(self) -> dict[str, str]:
+        return {}
+
     def _discovery(self) -> dict[str, Any]:
         """Spark's options when columns are discovered."""
         return {"mergeSchema": self.options.merge_schema}

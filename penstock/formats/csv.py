@@ -109,6 +109,16 @@ class Csv(Format):
         return f".csv{TEXT_SUFFIX[self.options.compression]}"
 
     @property
+    def table_options(self) -> dict[str, str]:
+        o = self.options
+        return {
+            "sep": o.delimiter, "quote": o.quote, "escape": o.escape,
+            # Nothing at all is null in any case; an empty word for it would make nulls of empty texts, too.
+            "nullValue": o.null_value or "\x01",
+            "header": str(o.header).lower(), "multiLine": "true", **patterns(o),
+        }  # fmt: skip
+
+    @property
     def _dialect(self) -> Dialect:
         o = self.options
         return Dialect(o.delimiter, o.quote, o.escape, o.null_value, o.comment, o.multiline)

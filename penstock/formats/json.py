@@ -91,6 +91,10 @@ class Json(Format):
     def suffix(self) -> str:
         return f".json{TEXT_SUFFIX[self.options.compression]}"
 
+    @property
+    def table_options(self) -> dict[str, str]:
+        return patterns(self.options)
+
     def discover(self, spark: SparkSession, paths: list[str]) -> tuple[Column, ...]:
         if self.options.multiline:
             reader = spark.read.option("multiLine", True).option("mode", "DROPMALFORMED")

@@ -307,6 +307,34 @@ def test_an_unknown_column_is_refused(spark: SparkSession, tmp_path: Path, optio
     assert list(tmp_path.iterdir()) == []
 
 
+UNREAD = "SELECT raise_error('the rows are read') AS id, 'x' AS region, now() AS at"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "code", "message", "hint"),
+    [
+        ({"partition_by": "day"}, "unknown-column", "'day', which is neither a column of the rows nor a key",
+         "known: at, date, id, region"),
+        ({"partition_by": "dat, region"}, "unknown-column", "'dat'", "did you mean 'date'?"),
+        ({"timestamp_column": "ats"}, "unknown-column", "no column 'ats'", "did you mean 'at'?"),
+        ({"partition_by": "at, region, id"}, "no-columns-left", "all col", "leave one out, or select more"),
+    ],
+)  # fmt: skip
+def test_what_partition_by_names_is_checked_before_reading(
+    spark: SparkSession, options: dict[str, Any], code: str, message: str, hint: str
+) -> None:
+    with pytest.raises(OptionError, match=message) as caught:
+        FILES.check_rows(spark.sql(UNREAD), Sink(path="/o/date={YYYY-MM-DD}/*.json", **options), JSON)
+    assert (caught.value.code, caught.value.hint) == (code, hint)
+
+
+@pytest.mark.spark
+def test_partition_by_names_columns_and_keys_of_the_path(spark: SparkSession) -> None:
+    sink = Sink(path="/o/date={YYYY-MM-DD}/*.json", partition_by="Date, REGION", timestamp_column="at")
+    FILES.check_rows(spark.sql(UNREAD), sink, JSON)
+
+
 @pytest.mark.spark
 def test_batch_size_bounds_the_rows_of_a_file(spark: SparkSession, tmp_path: Path) -> None:
     before = spark.conf.get("spark.sql.files.maxRecordsPerFile")

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.connectors.storage import Local
 from penstock.connectors.templates import Target, as_glob, compression_of, uncompressed
+from penstock.schema import Column
 
 NOON = datetime(2024, 3, 9, 12, 5)
 
@@ -52,7 +53,10 @@ def test_what_no_sink_can_be(path: str, message: str) -> None:
 def test_times_fill_the_templates() -> None:
     target = Target.parse("/o/{YYYY}/{MM}/{DD}/h={HH}/d={YYYY-MM-DD}/")
     assert target.at(NOON) == "2024/03/09/h=12/d=2024-03-09"
+    assert target.partitions() == (Column("h", "STRING"), Column("d", "DATE"))
     assert target.partition_keys() == {"h", "d"}
+    assert target.has_plain_times()
+    assert not Target.parse("/o/x/d={YYYY-MM-DD}/y/").has_plain_times()
     assert target.without_time() == "unknown/unknown/unknown/h={0}/d={0}".format("__HIVE_DEFAULT_PARTITION__")
     assert target.templated
     assert not Target.parse("/o/").templated

@@ -77,7 +77,7 @@ class Hudi(InPlaces):
             raise DataError("not-a-table", f"{sink.path} holds something else than a Hudi table", hint=hint)
         check_writable(Local(), Target.parse(f"{sink.path}/"))
 
-    def check_rows(self, frame: DataFrame, sink: Any) -> None:
+    def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
         from penstock.connectors.hudi.writing import columns_of
 
         merging.check(frame, sink)
