@@ -15,6 +15,7 @@ from penstock.connectors.base import (
     Batch,
     Capabilities,
     Column,
+    Format,
     Reader,
     ReadRequest,
     Refused,
