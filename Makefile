@@ -10,7 +10,7 @@ SETUP = pyproject.toml setup.py constraints.txt
 .NOTPARALLEL:
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka bench-latency fuzz chaos soak constraints clean machine packages
+.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka bench-latency bench-lake fuzz chaos soak constraints clean machine packages
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,7 +46,7 @@ format: $(VENV)/dev.stamp ## mend the style where a tool can
 docs: $(VENV)/dev.stamp ## write docs/reference/ from the code
 	$(BIN)/python scripts/docs.py
 
-bench: bench-files bench-kafka bench-latency ## measure against the same by hand; results in benchmarks/results/
+bench: bench-files bench-kafka bench-latency bench-lake ## measure against the same by hand; results in benchmarks/results/
 
 bench-files: $(VENV)/dev.stamp ## files, against PySpark and DuckDB
 	$(BIN)/python -m benchmarks.files
@@ -56,6 +56,9 @@ bench-kafka: packages $(VENV)/dev.stamp ## Kafka, against PySpark; BENCH=--peers
 
 bench-latency: packages $(VENV)/dev.stamp ## Kafka to Kafka in real time, against Flink SQL
 	$(BIN)/python -m benchmarks.latency
+
+bench-lake: packages $(VENV)/dev.stamp ## tables of Delta and Iceberg, against PySpark
+	$(BIN)/python -m benchmarks.lake
 
 chaos: packages $(VENV)/dev.stamp ## kill streams three times at each stage of a batch, and twenty times by chance
 	PENSTOCK_KILLS_AT_EACH_STAGE=3 PENSTOCK_KILLS_BY_CHANCE=20 $(PYTEST) -s tests/delivery/test_kills.py \

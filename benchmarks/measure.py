@@ -86,11 +86,15 @@ class Warm:
     """A process that stays, and does one job after another."""
 
     def __init__(
-        self, script: str, python: str = sys.executable, environment: Mapping[str, str] = ENVIRONMENT
+        self,
+        script: str,
+        python: str = sys.executable,
+        environment: Mapping[str, str] = ENVIRONMENT,
+        words: Sequence[str] = (),
     ) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [python, str(JOBS / script)],
+            [python, str(JOBS / script), *words],
             env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, text=True,
         )  # fmt: skip

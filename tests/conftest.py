@@ -23,12 +23,13 @@ def spark() -> Iterator[SparkSession]:
     from penstock.connectors.azure import Azure
     from penstock.connectors.delta import Delta
     from penstock.connectors.gcs import Gcs
-    from penstock.connectors.iceberg import Iceberg
+    from penstock.connectors.iceberg.connector import Iceberg
     from penstock.connectors.kafka.connector import Kafka
     from penstock.connectors.s3 import S3
     from penstock.engine.session import close_session, open_session
     from penstock.formats.avro import Avro
 
     jars = (*Avro.jars, *Kafka.jars, *S3.jars, *Gcs.jars, *Azure.jars, *Delta.jars, *Iceberg.jars)
-    yield open_session(master="local[2]", jars=tuple(dict.fromkeys(jars)), extensions=Delta.extensions)
+    extensions = (*Delta.extensions, *Iceberg.extensions)
+    yield open_session(master="local[2]", jars=tuple(dict.fromkeys(jars)), extensions=extensions)
     close_session(jvm=True)

@@ -21,7 +21,7 @@ from penstock.connectors.files import Files
 from penstock.connectors.gcs import Gcs
 from penstock.connectors.hdfs import Hdfs
 from penstock.connectors.hudi.connector import Hudi
-from penstock.connectors.iceberg import Iceberg
+from penstock.connectors.iceberg.connector import Iceberg
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
 from penstock.connectors.s3 import S3

@@ -36,6 +36,7 @@ def meaning(value: Any) -> Any:
 
 def words(text: str) -> list[str]:
     """The tokens, keywords in lower case, without semicolons that end nothing."""
+    text = text.removeprefix("\ufeff")
     names = {start for _, _, found in read(text, "") for start in found}
     spans = dict.fromkeys((token.start, token.end + 1) for token in tokenize(text))
     found = [text[start:end] if start in names else text[start:end].lower() for start, end in spans]

@@ -1,0 +1,1 @@
+"""Iceberg: `options` is what it takes, `connector` reads and writes tables."""

@@ -1,0 +1,168 @@
+"""What an Iceberg source and an Iceberg sink take."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import AliasChoices, Field, SecretStr, model_validator
+
+from penstock.connectors.base import SourceOptions
+from penstock.connectors.object_stores import told as secret
+from penstock.connectors.places import Stored
+from penstock.connectors.storage import absolute, join
+from penstock.connectors.tables import TableSink
+from penstock.schema import quoted
+
+_TERM = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([\w.`]+)\s*\)|([\w.`]+))")
+_TRANSFORMS = ("years", "months", "days", "hours", "bucket", "truncate")
+
+
+class Place(Stored):
+    """A table, and the catalog that knows it."""
+
+    table: str = Field("", description="The table: database.table, or with the catalog before it.")
+    catalog: str = Field(
+        "", description="The catalog; one of `catalogs:` in penstock.yaml, if there are any."
+    )
+    catalog_type: Literal["hadoop", "jdbc", "rest", "hive", "glue"] | None = Field(
+        None,
+        description="What kind of catalog it is; rest for a `catalog_uri` of http, jdbc for one of jdbc.",
+    )
+    catalog_uri: str | None = Field(None, description="Where the catalog is.")
+    catalog_user: str | None = Field(None, description="Who asks it, where it is a database.")
+    catalog_password: SecretStr | None = Field(None, description="The password of that one.")
+    catalog_token: SecretStr | None = Field(None, description="What shows a REST catalog who asks.")
+    catalog_properties: dict[str, str] = Field(
+        default_factory=dict, description="What else the catalog takes: catalog_properties.name = 'value'."
+    )
+    warehouse: str | None = Field(None, description="Where the catalog keeps tables.")
+    state: str = Field(".penstock", description="Where a catalog is kept when none is configured.")
+    path: str = Field("", description="Where the tables' files stand; the `warehouse` unless set.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, values: Any) -> Any:
+        catalog, table = values.get("catalog") or "", values.get("table") or ""
+        if not catalog and table.count(".") >= 2:
+            catalog, _, table = table.partition(".")
+        elif table.startswith(f"{catalog}."):
+            table = table.removeprefix(f"{catalog}.")
+        state = values.get("state") or ".penstock"
+        own = values.get("catalog_uri") is None and values.get("catalog_type") is None
+        warehouse = values.get("warehouse") or (join(state, "iceberg") if own else None)
+        place = absolute(warehouse) if warehouse and values.get("catalog_type") != "rest" else warehouse
+        return {**values, "catalog": catalog or "iceberg", "table": table if "." in table else
+                f"default.{table}" if table else "", "warehouse": place,
+                "path": values.get("path") or place or ""}  # fmt: skip
+
+    @model_validator(mode="after")
+    def _named(self) -> Place:
+        if not self.table:
+            raise ValueError("expected a table: iceberg://catalog.database.table, or `table`")
+        if not re.fullmatch(r"\w+", self.catalog):
+            raise ValueError("the name of a catalog has letters, digits and _ only")
+        return self
+
+    @property
+    def own(self) -> str | None:
+        """The file of the project's own catalog, where that is meant."""
+        configured = self.catalog_type is not None or self.catalog_uri is not None
+        return None if configured else join(absolute(self.state), "iceberg.db")
+
+    def settings(self) -> dict[str, str]:
+        """What Spark is to know of the catalog."""
+        kind, uri = self.catalog_type, self.catalog_uri
+        if self.own is not None:
+            kind, uri = "jdbc", f"jdbc:sqlite:{self.own}"
+        elif kind is None and uri is not None:
+            kind = "rest" if uri.startswith("http") else "jdbc" if uri.startswith("jdbc:") else "hive"
+        told = {
+            "type": kind,
+            "uri": uri,
+            "warehouse": self.warehouse,
+            "jdbc.user": self.catalog_user,
+            "jdbc.password": secret(self.catalog_password),
+            "jdbc.schema-version": "V1" if kind == "jdbc" else None,
+            "token": secret(self.catalog_token),
+            # What others commit is seen at once.
+            "cache-enabled": "false",
+            **self.catalog_properties,
+        }
+        name = f"spark.sql.catalog.{self.catalog}"
+        return {name: "org.apache.iceberg.spark.SparkCatalog"} | {
+            f"{name}.{key}": value for key, value in told.items() if value is not None
+        }
+
+
+class Source(Place, SourceOptions):
+    snapshot: int | None = Field(
+        None,
+        description="The id of the snapshot to read; the newest unless set.",
+        validation_alias=AliasChoices("snapshot", "snapshot_id", "snapshot-id", "version"),
+    )
+    timestamp: str | None = Field(None, description="The time at which to read it, such as 2026-01-31.")
+    branch: str | None = Field(None, description="The branch or tag to read.",
+                               validation_alias=AliasChoices("branch", "tag"))  # fmt: skip
+    watch: bool = Field(False, description="Whether to go on with rows that are added later.")
+    start: str | None = Field(
+        None, description="Where a new stream begins: earliest, latest, or a time such as 2026-01-31."
+    )
+    skip_changes: bool = Field(
+        False, description="Whether a stream passes over snapshots that change or delete rows."
+    )
+    files_per_batch: int | None = Field(None, gt=0, description="How many new files a batch has at most.")
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Source:
+        given = [name for name in ("snapshot", "timestamp", "branch") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other")
+        if self.watch and given:
+            raise ValueError(f"{given[0]} is of one state of the table: use start")
+        if not self.watch and (self.start or self.skip_changes or self.files_per_batch):
+            raise ValueError("start, skip_changes and files_per_batch need watch = true")
+        return self
+
+
+class Sink(Place, TableSink):
+    partition_by: tuple[str, ...] = Field(
+        (),
+        description="How a new table is partitioned: columns, or years, months, days, hours, bucket and"
+        " truncate of them, such as days(ts), bucket(16, id).",
+    )
+    branch: str | None = Field(None, description="The branch to write to; it must be there.")
+    write_mode: Literal["merge_on_read", "copy_on_write"] | None = Field(
+        None,
+        description="How a new table takes changes: beside its files, which are quick to write, or in new"
+        " files, which are quick to read. copy_on_write unless set.",
+        validation_alias=AliasChoices("write_mode", "merge_mode"),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _terms(cls, values: Any) -> Any:
+        given = values.get("partition_by")
+        if not isinstance(given, str):
+            return values
+        terms = tuple(term.strip() for term in re.split(r",(?![^()]*\))", given) if term.strip())
+        return {**values, "partition_by": terms}
+
+    @model_validator(mode="after")
+    def _known_terms(self) -> Sink:
+        for term in self.partition_by:
+            match = _TERM.fullmatch(term)
+            if match is None or (match[1] and match[1].lower() not in _TRANSFORMS):
+                raise ValueError(f"cannot partition by '{term}': name a column, or one of"
+                                 f" {', '.join(_TRANSFORMS)} of it")  # fmt: skip
+        return self
+
+
+def term_of(term: str) -> str:
+    """A part of PARTITIONED BY, its column quoted."""
+    match = _TERM.fullmatch(term)
+    assert match is not None
+    column = ".".join(quoted(part.strip("`")) for part in (match[3] or match[4]).split("."))
+    if not match[1]:
+        return column
+    return f"{match[1]}({f'{match[2]}, ' if match[2] else ''}{column})"
