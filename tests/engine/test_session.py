@@ -136,3 +136,40 @@ def test_a_process_from_start_to_end(tmp_path: Path, temporary: Path) -> None:
     assert done.stdout.splitlines() == [sockets, str({sys.executable}), "CAST_INVALID_INPUT", "second"]
     assert list(tmp_path.iterdir()) == []
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_spark_starts_anew_for_what_it_needs_from_the_start(tmp_path: Path) -> None:
+    """An own session that is idle takes statements that need extensions; one that is busy refuses them."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.jsonl").write_text('{"id": 1}\n')
+    program = """
+        from penstock import Session
+        from penstock.errors import SetupError
+
+        with Session() as session:
+            session.run("SELECT * FROM 'in/*.jsonl' INTO 'out/*.parquet'")
+            session.run("SELECT * FROM 'out/' INTO 'delta://table'")
+            before = session.spark()
+            session.run("SELECT * FROM 'in/*.jsonl' INTO 'delta://table' WITH (mode = 'append')")
+            assert session.spark() is before
+            watching = session.start("SELECT * FROM 'in/*.jsonl' WITH (watch = true) INTO 'delta://watched'")
+            try:
+                session.run("SELECT * FROM 'delta://table' INTO 'iceberg://catalog.db.t'")
+            except SetupError as failure:
+                assert failure.code == "setting-too-late", failure
+            else:
+                raise AssertionError("a stream runs, and Spark was started anew")
+            watching.stop()
+            watching.wait(60)
+            session.run("SELECT * FROM 'delta://table' INTO 'iceberg://catalog.db.t'")
+            assert session.sql("SELECT * FROM 'iceberg://catalog.db.t'").count() == 2
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
