@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from penstock.api import Session
 
 pytest_plugins = ["tests.servers.fixtures"]
 
@@ -33,3 +36,13 @@ def spark() -> Iterator[SparkSession]:
     extensions = (*Delta.extensions, *Iceberg.extensions)
     yield open_session(master="local[2]", jars=tuple(dict.fromkeys(jars)), extensions=extensions)
     close_session(jvm=True)
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A project in a folder of its own, which is the current one."""
+    from penstock.api import Session
+
+    monkeypatch.chdir(tmp_path)
+    with Session(spark=spark) as session:
+        yield session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.chdir(tmp_path)
-    with Session(spark=spark) as session:
-        yield session
 
 
 class Lake:

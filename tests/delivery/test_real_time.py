@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,16 +13,9 @@ from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.chdir(tmp_path)
-    with Session(spark=spark) as session:
-        yield session
 
 
 def statement(kafka: Kafka, topic: str, more: str = "", into: str = "") -> str:

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from tests.servers.registry import Registry
 from tests.servers.s3 import S3
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -83,13 +83,6 @@ class Buckets:
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder | Buckets:
     monkeypatch.chdir(tmp_path)
     return Folder() if request.param == "folder" else Buckets(request.getfixturevalue("s3"))
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.chdir(tmp_path)
-    with Session(spark=spark) as session:
-        yield session
 
 
 def compressions(files: Iterable[bytes]) -> set[str]:
