@@ -109,6 +109,21 @@ def test_statements_run_in_the_order_of_the_page(
             session.run(text, str(block), until_caught_up=True)
 
 
+@pytest.mark.parametrize(
+    "block",
+    [b for p in pages_with("yaml") if p.stem != "configuration" for b in blocks("yaml", p)],
+    ids=str,
+)
+def test_projects_can_be_bound(block: Block, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "penstock.yaml").write_text(block.text, encoding="utf-8")
+    for variable in re.findall(r"\$\{env:(\w+)", block.text):
+        monkeypatch.setenv(variable, "something")
+    with Session() as session:
+        sources = [f"'iceberg://{name}.db.t'" for name in session.project.catalogs]
+        for source in (*sources, *session.project.data_sources):
+            session.check(f"SELECT * FROM {source}")
+
+
 @pytest.mark.spark
 def test_python_runs(project: Path) -> None:
     pages = [page for page in pages_with("python") if page.stem != "CONTRIBUTING"]
