@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import error_codes
+import schema_matrix
 import typer
 
 from penstock.cli.app import app
@@ -90,11 +92,55 @@ def errors() -> str:
     return _page([*parts, _table(["code", "class", "exit", "message"], rows)])
 
 
+def changes() -> str:
+    """What becomes of tables when the records of a stream change."""
+    parts = [
+        "# When records change",
+        "A stream over `SELECT *` writes to tables of five formats, and ends; its records change, and it"
+        " runs again. This is what the tables hold then, by the source's"
+        " [`schema_evolution`](../guides/schemas.md#new-fields). `tests/engine/test_schema_matrix.py` reads"
+        " every one of them back, with pyarrow, delta-rs, pyiceberg and hudi-rs; those of Delta in which a"
+        " type became wider, which delta-rs does not read, with Spark.",
+        "`=` is the same as on its left. Where a column of other tables is null, a row of JSON has no such"
+        " field. A stream that stops has written nothing of the batch, which the next run delivers.",
+    ]
+    for change in schema_matrix.CHANGES:
+        before, after = ([_code(json.dumps(row)) for row in rows] for rows in (change.before, change.after))
+        told = f"{change.source}: {', '.join(before)}; then {', '.join(after)}."
+        rows = []
+        for names, outcome in _by_outcome(change):
+            rows.append([names, *_cells(outcome)])
+            if outcome.cured:
+                cure = ", ".join(_cure(name, value) for name, value in outcome.cure.items())
+                rows.append([f"then {cure}", *_cells(outcome.cured)])
+        head = ["`schema_evolution`", *schema_matrix.FORMATS]
+        parts += [f"## {change.title}", told, _table(head, rows)]
+    return _page(parts)
+
+
+def _by_outcome(change: schema_matrix.Change) -> Iterable[tuple[str, schema_matrix.Outcome]]:
+    """Policies with the same outcome together."""
+    each = [(policy, change.outcomes[policy]) for policy in schema_matrix.POLICIES]
+    for outcome, group in groupby(each, lambda pair: pair[1]):
+        names = [policy for policy, _ in group]
+        yield "any" if len(names) == len(each) else ", ".join(map(_code, names)), outcome
+
+
+def _cells(outcome: schema_matrix.Outcome) -> list[str]:
+    words = [outcome.cells[format].words for format in schema_matrix.FORMATS]
+    return ["=" if n and words[n - 1] == word else word for n, word in enumerate(words)]
+
+
+def _cure(name: str, value: str) -> str:
+    return f"declared as {_code(value)}" if name == "columns" else _code(f"{name} = '{value}'")
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "connectors": connectors,
     "formats": formats,
     "cli": cli,
     "errors": errors,
+    "schema-matrix": changes,
 }
 
 

@@ -20,6 +20,7 @@ _BAD_FILE = re.compile(
     r"FileFormatException|CannotReadFooter|Could not read footer|AvroRuntimeException|InvalidAvroMagic|"
     r"orc\.impl\.ReaderImpl|Unexpected end of input stream|not a gzip file|ZipException"
 )
+_OTHER_TYPE = re.compile(r"Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (\w+)")
 _FILE = re.compile(r"(?:file|path|footer for)[:\s]+(\S*?(?:file:/|/)[^\s,;'\"]+)", re.IGNORECASE)
 _CALLED = re.compile(r"^An error occurred while calling \S+\s*:\s*[\w.$]+: ")
 _CONDITION = re.compile(r"^\[([A-Z0-9_]+)(?:\.[\w.]+)?\]\s*")
@@ -134,8 +135,11 @@ def translate(
     if _BAD_FILE.search(text):
         file = _FILE.search(text)
         found = re.sub(r"^file:/+", "/", file[1].rstrip(".")) if file else None
+        at = _scan_place(found, queries)
+        if other := _OTHER_TYPE.search(text):
+            return _of_other_type(found or name, *other.groups(), at)
         message = f"{found or name} is damaged, or not in this format"
-        return DataError("bad-file", message, at=_scan_place(found, queries), hint="check `format`")
+        return DataError("bad-file", message, at=at, hint="check `format`")
     if "CAST_INVALID_INPUT" in text or "DIVIDE_BY_ZERO" in text or "ARITHMETIC_OVERFLOW" in text:
         at = _place(failure, queries)
         hint = "try_cast, try_divide and the like give NULL instead"
@@ -145,6 +149,15 @@ def translate(
         at = at or (queries[0].node.query.at if queries else None)
         return StatementError(_code(failure, "analysis"), _message(failure), at=at)
     return RunError(_code(failure, "spark"), _message(failure), at=at)
+
+
+def _of_other_type(file: str, column: str, wanted: str, found: str, at: Place | None) -> DataError:
+    return DataError(
+        "column-types",
+        f"{file} has {column} as {found}, which cannot be read as {wanted.upper()}",
+        at=at,
+        hint="declare the columns, with types that take the values of all files",
+    )
 
 
 def _analysis_exception() -> type[Exception]:

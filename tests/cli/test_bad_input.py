@@ -35,6 +35,10 @@ def parquet_damaged_inside(folder: Path) -> None:
     (folder / "in.parquet").write_bytes(content[:100] + b"\x55" * 2000 + content[2100:])
 
 
+def parquet_of_texts(folder: Path) -> None:
+    pq.write_table(pa.table({"id": ["1", "2"], "name": ["a", "b"]}), folder / "in.parquet")
+
+
 def avro_damaged_inside() -> bytes:
     """A sound header; then a block that does not end in the header's mark."""
     schema = b'{"type":"record","name":"r","fields":[{"name":"id","type":"long"}]}'
@@ -115,6 +119,12 @@ MISTAKES = [
         written("in.avro", avro_damaged_inside()),
         f"SELECT a.id FROM 'datagen://x?rows=3' r JOIN 'in.avro' a ON r.id = a.id {INTO}",
         ("error[bad-file]", "in.avro is damaged", "statement:1:46"),
+    ),
+    Mistake(
+        "Parquet of another type",
+        parquet_of_texts,
+        COLUMNS.format("in.parquet") + f"SELECT * FROM s {INTO}",
+        ("error[column-types]", "in.parquet has id as BINARY, which cannot be read as BIGINT", "statement:"),
     ),
     Mistake(
         "malformed ORC",
