@@ -137,7 +137,7 @@ def translate(
         found = re.sub(r"^file:/+", "/", file[1].rstrip(".")) if file else None
         at = _scan_place(found, queries)
         if other := _OTHER_TYPE.search(text):
-            return _of_other_type(found or name, *other.groups(), at)
+            return _of_other_type(found or name, other, at)
         message = f"{found or name} is damaged, or not in this format"
         return DataError("bad-file", message, at=at, hint="check `format`")
     if "CAST_INVALID_INPUT" in text or "DIVIDE_BY_ZERO" in text or "ARITHMETIC_OVERFLOW" in text:
@@ -151,7 +151,8 @@ def translate(
     return RunError(_code(failure, "spark"), _message(failure), at=at)
 
 
-def _of_other_type(file: str, column: str, wanted: str, found: str, at: Place | None) -> DataError:
+def _of_other_type(file: str, told: re.Match[str], at: Place | None) -> DataError:
+    column, wanted, found = told.groups()
     return DataError(
         "column-types",
         f"{file} has {column} as {found}, which cannot be read as {wanted.upper()}",
