@@ -215,7 +215,7 @@ class Delta(InPlaces, Tables):
                 f"rows of {options.path} were changed or deleted, and a stream of rows cannot tell of that",
                 hint="changes = true reads the changes, skip_changes = true passes over them",
             )
-        if "DELTA_MISSING_CHANGE_DATA" in text or "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF" in text:
+        if "DELTA_MISSING_CHANGE_DATA" in text:
             return DataError(
                 "no-changes",
                 f"{options.path} keeps no changes, or not from so early on",
@@ -229,7 +229,6 @@ class Delta(InPlaces, Tables):
         return f"delta.{quoted(options.path)}"
 
     def exists(self, spark: SparkSession, options: Any) -> bool:
-        # Delta's own check would take an empty folder of a store for none, and ask twice.
         return stores.of(spark, options.path).find(join(options.path, "_delta_log")) is not None
 
     def layout(self, sink: Any) -> str:
