@@ -1,5 +1,5 @@
 """Delta tables. Exactly once: a batch is one commit that keeps its number, and one that runs again changes
-nothing. On S3, one process at a time may write a table; elsewhere, writers that meet try again.
+nothing. Writers that meet try again; on S3 and in a local folder, one process at a time may write a table.
 
 `delta://path` begins in the project's `warehouse`; `delta+s3://bucket/path`, `delta+gs://`, `delta+azure://`,
 `delta+abfss://` and `delta+hdfs://` stand in stores, and take the options of those.
