@@ -61,9 +61,12 @@ def _show_inspected(found: Inspected) -> None:
     for key, value in found.facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{name} ({count} values)" for name, count in value.items())
+        elif isinstance(value, list):
+            value = "".join(f"\n  {item}" for item in value)
         elif key == "size" and isinstance(value, int):
             value = render.size(value)
-        render.text(f"{key}: {value}")
+        if value not in (None, ""):
+            render.text(f"{key}: {value}")
     render.table(
         ("column", "type", "nullable"),
         [(c.name, c.type, "yes" if c.nullable else "no") for c in found.columns],

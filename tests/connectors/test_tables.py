@@ -14,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
 
 from penstock.api import Session, Table
+from penstock.connectors.iceberg.options import Source
 from penstock.errors import DataError, OptionError, PenstockError, SetupError, StatementError
 
 if TYPE_CHECKING:
@@ -419,3 +420,20 @@ def test_spark_without_what_delta_needs(spark: SparkSession) -> None:
     with pytest.raises(SetupError) as failure:
         require(spark, ("org.example.Extension",))
     assert failure.value.code == "setting-too-late"
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        ({"catalog_uri": "http://c/", "warehouse": "main"}, {"type": "rest", "warehouse": "main"}),
+        ({"catalog_uri": "http://c/", "warehouse": "s3://w/"}, {"type": "rest", "warehouse": "s3://w"}),
+        ({"catalog_type": "rest", "warehouse": "main"}, {"type": "rest", "warehouse": "main"}),
+        ({"catalog_uri": "thrift://c:9083", "warehouse": "/w"}, {"type": "hive", "warehouse": "/w"}),
+        ({"catalog_uri": "jdbc:postgresql://c/x"}, {"type": "jdbc", "jdbc.schema-version": "V1"}),
+        ({"catalog_type": "glue", "catalog_properties": {"glue.id": "7"}}, {"type": "glue", "glue.id": "7"}),
+    ],
+)
+def test_what_spark_is_told_of_a_catalog(told: Row, wanted: Row) -> None:
+    settings = Source(catalog="c", table="db.t", **told).settings()
+    found = {key.removeprefix("spark.sql.catalog.c."): value for key, value in settings.items()}
+    assert {key: found.get(key) for key in wanted} == wanted

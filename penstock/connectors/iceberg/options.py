@@ -51,7 +51,9 @@ class Place(Stored):
         state = values.get("state") or ".penstock"
         own = values.get("catalog_uri") is None and values.get("catalog_type") is None
         warehouse = values.get("warehouse") or (join(state, "iceberg") if own else None)
-        place = absolute(warehouse) if warehouse and values.get("catalog_type") != "rest" else warehouse
+        # A REST catalog may know it by a name.
+        is_rest = "rest" in (values.get("catalog_type"), _kind_of(values.get("catalog_uri")))
+        place = absolute(warehouse) if warehouse and ("://" in warehouse or not is_rest) else warehouse
         return {**values, "catalog": catalog or "iceberg", "table": table if "." in table else
                 f"default.{table}" if table else "", "warehouse": place,
                 "path": values.get("path") or place or ""}  # fmt: skip
@@ -72,11 +74,8 @@ class Place(Stored):
 
     def settings(self) -> dict[str, str]:
         """What Spark is to know of the catalog."""
-        kind, uri = self.catalog_type, self.catalog_uri
-        if self.own is not None:
-            kind, uri = "jdbc", f"jdbc:sqlite:{self.own}"
-        elif kind is None and uri is not None:
-            kind = "rest" if uri.startswith("http") else "jdbc" if uri.startswith("jdbc:") else "hive"
+        uri = f"jdbc:sqlite:{self.own}" if self.own is not None else self.catalog_uri
+        kind = self.catalog_type or _kind_of(uri)
         told = {
             "type": kind,
             "uri": uri,
@@ -166,3 +165,10 @@ def term_of(term: str) -> str:
     if not match[1]:
         return column
     return f"{match[1]}({f'{match[2]}, ' if match[2] else ''}{column})"
+
+
+def _kind_of(uri: str | None) -> str | None:
+    """What kind of catalog an address is of."""
+    if uri is None:
+        return None
+    return "rest" if uri.startswith("http") else "jdbc" if uri.startswith("jdbc:") else "hive"
