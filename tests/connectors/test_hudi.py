@@ -49,7 +49,7 @@ class Target:
         sink = Hudi.Sink(path=str(self.path), **options)
         frame = self.spark.sql(query)
         self.connector.check_target(self.spark, sink)
-        self.connector.check_rows(frame, sink)
+        self.connector.check_rows(frame, sink, None)
         self.batches += 1
         return self.connector.write(frame, sink, of or batch(self.batches))
 
@@ -501,3 +501,11 @@ def test_moments() -> None:
 def test_paths_of_uris() -> None:
     assert Hudi().settings_of(Uri.parse("hudi:///lake/orders")) == {"path": "/lake/orders"}
     assert Hudi().settings_of(Uri.parse("hudi://lake/orders")) == {"path": "lake/orders"}
+
+
+@spark_needed
+def test_partitions_without_a_record_key(target: Target) -> None:
+    for first in (0, 10):
+        query = f"SELECT id + {first} AS id, id % 3 AS kind FROM range(10)"
+        target.write(query, partition_by="kind", mode="append")
+    assert sorted(row[0] for row in target.rows()) == list(range(20))

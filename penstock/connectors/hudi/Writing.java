@@ -212,7 +212,7 @@ public class Writing {
         String key = text(staged, "key");
         String partition = text(staged, "partition");
         if (key == null) {
-            key = this.keys.getRecordKeyFieldNames().isEmpty()
+            key = this.settings.getString("hoodie.datasource.write.recordkey.field").isEmpty()
                 ? this.prefix + this.count++ : this.keys.getRecordKey(row);
         }
         if (partition == null) {
