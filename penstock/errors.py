@@ -123,3 +123,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     if near:
         return f"did you mean '{next(n for n in names if n.lower() == near[0])}'?"
     return f"known: {', '.join(names)}" if 0 < len(names) <= 40 else None
+
+
+def said(failure: BaseException) -> str:
+    """All that a failure says, Java's causes included."""
+    return f"{failure}\n{failure.__cause__ or ''}"

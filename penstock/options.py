@@ -73,6 +73,12 @@ def parse_size(value: Any) -> int:
     return int(size)
 
 
+def _names(value: Any) -> Any:
+    return tuple(n.strip() for n in value.split(",") if n.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Columns, separated by commas."""
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
 

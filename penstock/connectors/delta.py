@@ -24,13 +24,13 @@ from penstock.connectors.base import (
     ReadRequest,
     SourceOptions,
 )
-from penstock.connectors.merging import OPERATION, Names
+from penstock.connectors.merging import OPERATION
 from penstock.connectors.places import InPlaces, Place, schemes_of
 from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import join
-from penstock.connectors.tables import Tables, TableSink, chosen, told
-from penstock.errors import DataError, PenstockError
-from penstock.options import Value
+from penstock.connectors.tables import Tables, TableSink, chosen
+from penstock.errors import DataError, PenstockError, said
+from penstock.options import Names, Value
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Delta(InPlaces, Tables):
         return {"files deleted": files}
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        text = told(failure)
+        text = said(failure)
         if _MISSING.search(text) and options.path in text:
             return DataError("missing-table", f"there is no Delta table at {options.path}")
         if "DELTA_SOURCE_TABLE_IGNORE_CHANGES" in text or "DELTA_SOURCE_IGNORE_DELETE" in text:

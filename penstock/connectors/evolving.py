@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_REAL = ("float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_WHOLE, _REAL = tuple(_DIGITS), ("float", "double")
+"""From the narrowest on."""
 
 
 @dataclass(frozen=True)

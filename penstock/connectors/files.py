@@ -42,7 +42,7 @@ from penstock.connectors.staging import (
 )
 from penstock.connectors.templates import Target, compression_of
 from penstock.errors import DataError
-from penstock.options import Value
+from penstock.options import Names, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,7 @@ class Sink(SinkOptions):
     )
     format: str | None = Field(None, description="How rows stand in the files; by their ending unless set.")
     timestamp_column: str | None = Field(None, description="The column whose time the path's templates take.")
-    partition_by: tuple[str, ...] = Field(
+    partition_by: Names = Field(
         (),
         description="Columns that become folders, key=value; separated by commas. It may also name keys that"
         " the path has: date={YYYY-MM-DD}.",
@@ -96,11 +96,6 @@ class Sink(SinkOptions):
         gt=0,
         description="How many rows a file has at most; with `batch_timeout`, a stream waits for so many.",
     )
-
-    @field_validator("partition_by", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        return tuple(n.strip() for n in value.split(",") if n.strip()) if isinstance(value, str) else value
 
     @field_validator("path")
     @classmethod

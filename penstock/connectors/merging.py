@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from penstock.connectors.base import AS_ROW, Refused, SinkOptions
 from penstock.errors import DataError, StatementError, did_you_mean
+from penstock.options import Names
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
@@ -30,14 +31,6 @@ KEPT, ANEW, GONE = "kept", "anew", "gone"
 _ORDER, _DELETES = "_penstock_order", "_penstock_deletes"
 _FIRST, _LAST = "_penstock_first", "_penstock_last"
 _NULL_KEY = "penstock-null-key: "
-
-
-def _names(value: Any) -> Any:
-    return tuple(n.strip() for n in value.split(",") if n.strip()) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-"""Columns, separated by commas."""
 
 
 class Merging(SinkOptions):
@@ -122,9 +115,9 @@ def without_keys(frame: DataFrame, sink: Merging) -> tuple[DataFrame, Sequence[R
     missing = reduce(or_, (f.col(quoted(key)).isNull() for key in sink.merge_on))
     row = f.to_json(f.struct(*(quoted(c) for c in frame.columns)), AS_ROW)
     if sink.on_error == "fail":
-        key = quoted(sink.merge_on[0])
-        stop = f.raise_error(f.concat(f.lit(_NULL_KEY), row)).cast(frame.schema[_own(frame, key)].dataType)
-        return frame.withColumn(_own(frame, key), f.when(missing, stop).otherwise(f.col(key))), ()
+        key = next(column for column in frame.columns if column.lower() == sink.merge_on[0].lower())
+        stop = f.raise_error(f.concat(f.lit(_NULL_KEY), row)).cast(frame.schema[key].dataType)
+        return frame.withColumn(key, f.when(missing, stop).otherwise(f.col(quoted(key)))), ()
     found = [Refused(one[0], "the merge key is null") for one in frame.where(missing).select(row).collect()]
     return frame.where(~missing), found
 
@@ -212,9 +205,3 @@ def _change(gone: Expression, anew: Expression) -> Expression:
     from pyspark.sql import functions as f
 
     return f.when(gone, GONE).when(anew, ANEW).otherwise(KEPT).alias(CHANGE)
-
-
-def _own(frame: DataFrame, key: str) -> str:
-    """A column's name as the frame has it."""
-    bare = key[1:-1].replace("``", "`").lower()
-    return next(column for column in frame.columns if column.lower() == bare)

@@ -13,7 +13,7 @@ from penstock.connectors import storage as stores
 from penstock.connectors.base import Access, Batch, Column, ReadRequest, Refused
 from penstock.connectors.files import Files
 from penstock.connectors.staging import Committer
-from penstock.errors import DataError, PenstockError, SetupError
+from penstock.errors import DataError, PenstockError, SetupError, said
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,10 +93,10 @@ class ObjectStore(Files):
             raise
 
     def is_passing(self, failure: Exception) -> bool:
-        return self.passing.search(_text(failure)) is not None
+        return self.passing.search(said(failure)) is not None
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        text, root = _text(failure), root_of(options.path)
+        text, root = said(failure), root_of(options.path)
         bucket = root.partition("://")[2].partition("@")[0]
         if bucket not in text and not self.speaks.search(text):
             return None
@@ -123,8 +123,3 @@ class ObjectStore(Files):
 def _no_bucket(root: str) -> DataError:
     hint = "make it first, or check its name and `endpoint`"
     return DataError("missing-bucket", f"there is no {root}", hint=hint)
-
-
-def _text(failure: BaseException) -> str:
-    """All that is said, Java's causes included."""
-    return f"{failure}\n{failure.__cause__ or ''}"

@@ -17,8 +17,9 @@ from pydantic import Field
 from penstock.connectors import merging
 from penstock.connectors.base import Batch, Capabilities, Column, Connector, ReadRequest, Refused, Unknown
 from penstock.connectors.evolving import changes, fitted, type_of
-from penstock.connectors.merging import Merging, Names
-from penstock.errors import DataError, PenstockError
+from penstock.connectors.merging import Merging
+from penstock.errors import DataError, PenstockError, said
+from penstock.options import Names
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ class Tables(Connector):
         return True
 
     def is_passing(self, failure: Exception) -> bool:
-        return self.conflicts.search(told(failure)) is not None
+        return self.conflicts.search(said(failure)) is not None
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        text = told(failure)
+        text = said(failure)
         if isinstance(options, Merging):
             null = merging.explain_failure(failure, options)
             if null is not None:
@@ -217,8 +218,3 @@ def literal(text: str) -> str:
     """A text as SQL has it; `${...}` stays as it is, where Spark would put the value of a setting."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
-
-
-def told(failure: BaseException) -> str:
-    """All that is said, Java's causes included."""
-    return f"{failure}\n{failure.__cause__ or ''}"

@@ -9,8 +9,9 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from penstock.connectors import storage as stores
 from penstock.connectors.base import SourceOptions
 from penstock.connectors.hudi.instants import parse_moment
-from penstock.connectors.merging import Merging, Names
+from penstock.connectors.merging import Merging
 from penstock.connectors.places import Place
+from penstock.options import Names
 
 _ALSO = "hoodie.datasource.write."
 

@@ -26,8 +26,8 @@ from penstock.connectors.iceberg.options import Sink, Source, term_of
 from penstock.connectors.places import scheme_of
 from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import absolute
-from penstock.connectors.tables import Tables, chosen, literal, told
-from penstock.errors import DataError, PenstockError, SetupError
+from penstock.connectors.tables import Tables, chosen, literal
+from penstock.errors import DataError, PenstockError, SetupError, said
 from penstock.options import Value
 from penstock.schema import quoted
 
@@ -153,7 +153,7 @@ class Iceberg(Tables):
         return spark.sql(f"CALL {quoted(source.catalog)}.system.{procedure}({', '.join(told)})").collect()
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
-        text = told(failure)
+        text = said(failure)
         if "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchTableException" in text:
             return _missing(options)
         if "Cannot process overwrite snapshot" in text or "Cannot process delete snapshot" in text:
