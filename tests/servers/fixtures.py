@@ -37,3 +37,13 @@ azurite = _server("azure", "Azurite")
 """A blob storage of Azure."""
 hdfs = _server("hdfs", "Hdfs")
 """An HDFS."""
+redis = _server("redis", "Redis")
+"""A Redis server. Who stops it starts it again: see `Redis.down`."""
+nats = _server("nats", "Nats")
+"""A NATS server with JetStream. Who stops it starts it again: see `Nats.down`."""
+strict_nats = _server("nats", "Nats", strict=True)
+"""A NATS server that asks for a password."""
+pulsar = _server("pulsar", "Pulsar")
+"""A Pulsar server. Who stops it starts it again: see `Pulsar.down`."""
+postgres = _server("postgres", "Postgres")
+"""A PostgreSQL server."""

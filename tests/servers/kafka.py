@@ -37,6 +37,8 @@ USER = "penstock"
 PASSWORD = "right password"  # with a space, as passwords may have
 CLUSTER = "cGVuc3RvY2sgdGVzdHMgMQ"
 WAIT = 60.0
+PASSING = {"UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
+"""What a broker answers for a moment after it has started, or has been given a partition."""
 
 # The session is short since a broker that was killed is let in again only when its last one is over.
 # Nothing is deleted for its age, since some messages of the tests are from 1970.
@@ -102,8 +104,15 @@ class Record(NamedTuple):
 class Kafka(Process):
     """A broker whose data, ports and log stay the same when it is killed and started again."""
 
-    def __init__(self, folder: Path, *, heap: str = "256m", quick: bool = True) -> None:
-        """`quick` is compiled quickly, not well: for tests, which are over soon."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        heap: str = "256m",
+        quick: bool = True,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`quick` is compiled quickly, not well: for tests, which are over soon. `settings` go over ours."""
         self.folder = folder
         self._ports = dict(zip((*PROTOCOLS, "CONTROLLER"), free_ports(len(PROTOCOLS) + 1), strict=True))
         self._java = [
@@ -116,7 +125,8 @@ class Kafka(Process):
             f"{maven.jars(f'kafka-{VERSION}', JARS)}/*",
         ]
         self._settings = folder / "server.properties"
-        self._settings.write_text(self._text(), encoding="utf-8")
+        own = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+        self._settings.write_text(self._text() + own, encoding="utf-8")
         (folder / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
         write_certificate(self.certificate, folder / "keystore.pem")
         command = [*self._java, "kafka.Kafka", str(self._settings)]
@@ -239,8 +249,8 @@ class Kafka(Process):
             answers = self.admin.list_offsets(asked, isolation_level=level)
             try:
                 return {place.partition: told.result(WAIT).offset for place, told in answers.items()}
-            except KafkaException as failure:  # just started, it does not know its own epoch for a moment
-                if failure.args[0].name() != "UNKNOWN_LEADER_EPOCH" or time.monotonic() > deadline:
+            except KafkaException as failure:
+                if failure.args[0].name() not in PASSING or time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,15 +11,9 @@ import pytest
 
 from tests.servers import process
 from tests.servers.process import Process, ServerError, free_ports, listens
+from tests.waiting import until
 
 LISTEN = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1"]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_it_is_ready_gone_and_back_on_the_same_port(tmp_path: Path) -> None:
@@ -46,7 +38,7 @@ def test_one_that_died_can_be_started_again(tmp_path: Path) -> None:
         server.start()
     first = psutil.Process(server.pid)
     first.kill()
-    until(lambda: first.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: first.status() == psutil.STATUS_ZOMBIE, "it ends")
     server.start()
     assert server.pid != first.pid
     server.stop()
@@ -97,4 +89,6 @@ def test_it_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
         pid = int(run.stdout.readline())
         assert psutil.pid_exists(pid)
         run.kill()
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(
+        lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, "it ends"
+    )

@@ -1,0 +1,245 @@
+"""What receives messages: how they are taken and waited for, and what counts as processed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Literal, overload
+
+from penstock.errors import PenstockError, RunError
+from penstock.streams.aside import aside
+from penstock.streams.closing import Closing
+from penstock.streams.message import Message, Place, Sequence
+
+Start = Literal["earliest", "latest"] | datetime | Sequence
+BATCH = 10_000
+"""How many messages a consumer holds ready at most."""
+AWAY = ("server-unreachable", "broker-unreachable")
+"""What errors say of a server that may be back soon."""
+UNANSWERED = 60.0
+"""Seconds for which it may be unknown how far a consumer is, since nobody answers."""
+
+
+class Consumer(Closing, ABC):
+    """Receives the messages of one stream or of several.
+
+    In the mode `repeat` a message counts as processed when the next one is asked for, or by `commit`.
+    """
+
+    def __init__(self) -> None:
+        self._ready: list[Message] = []
+        self._given = 0
+        """How many of those that were ready were given out."""
+        self._passed = 0
+        """How many of those are known to be processed."""
+        self._handed = 1
+        """How many were given out last, together: they are processed when more are asked for."""
+        self._lock = threading.RLock()
+        self._unanswered: float | None = None
+        """Since when nobody tells how far it is."""
+        self.ended = False
+        """No more will come: the input is over, or the far end closed."""
+
+    # What a backend writes.
+
+    @abstractmethod
+    def _fetch(self, most: int, wait: float) -> list[Message]:
+        """The next messages; none when none came in `wait` seconds."""
+
+    def _processed(self, messages: list[Message]) -> None:
+        """These were processed; called in their order, seldom, and before the next `_fetch`."""
+
+    def _commit(self) -> None:
+        """Makes durable what is known of `_processed`, and returns when it is."""
+
+    def _reached(self, place: Place) -> bool:
+        """Whether nothing up to there is to come any more, when all that was fetched is given out."""
+        return False
+
+    @abstractmethod
+    def _move(self, to: Start, stream: str | None = None, shard: int | None = None) -> None:
+        """Goes on at `to`, on one shard or on all; with a shard named, on that one alone from then on."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Ends, without a commit."""
+
+    # What programs call.
+
+    def recv(self) -> Message | None:
+        """The next message, or None when there is none now."""
+        return self._take(0.0)
+
+    @overload
+    def next(self) -> Message: ...
+    @overload
+    def next(self, timeout: float) -> Message | None: ...
+    def next(self, timeout: float | None = None) -> Message | None:
+        """Waits for the next message; with a timeout, None when none came in so many seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            wait = 1.0 if deadline is None else max(0.0, min(1.0, deadline - time.monotonic()))
+            message = self._take(wait)
+            if message is not None or (deadline is not None and (self.ended or time.monotonic() >= deadline)):
+                return message
+            if self.ended:
+                raise self._over()
+
+    def batch(self, most: int = BATCH, timeout: float = 1.0) -> list[Message]:
+        """Up to `most` messages that are there, at least one unless none came in `timeout` seconds."""
+        with self._lock:
+            if self._given >= len(self._ready):
+                self._fill(most, timeout)
+            taken = self._ready[self._given : self._given + most]
+            self._given += len(taken)
+            self._handed = len(taken)
+            return taken
+
+    @overload
+    async def anext(self) -> Message: ...
+    @overload
+    async def anext(self, timeout: float) -> Message | None: ...
+    async def anext(self, timeout: float | None = None) -> Message | None:
+        """As `next`, while the loop does other things; one that is cancelled has taken no message."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not (taken := self._at_hand(1)):
+            wait = 1.0 if deadline is None else max(0.0, min(1.0, deadline - time.monotonic()))
+            await aside(self._refill, wait)
+            if self._given >= len(self._ready):
+                if deadline is not None and (self.ended or time.monotonic() >= deadline):
+                    return None
+                if self.ended:
+                    raise self._over()
+        return taken[0]
+
+    async def abatch(self, most: int = BATCH, timeout: float = 1.0) -> list[Message]:
+        """As `batch`, while the loop does other things; one that is cancelled has taken no message."""
+        taken = self._at_hand(most)
+        if not taken:
+            await aside(self._refill, timeout, most)
+            taken = self._at_hand(most)
+        return taken
+
+    async def acommit(self) -> None:
+        """As `commit`, while the loop does other things."""
+        await aside(self.commit)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Every message, for ever, or until it has `ended`."""
+        while self._given < len(self._ready) or not self.ended:
+            yield from self._one_by_one()
+            self._refill()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Every message, for ever or until it has `ended`, while the loop does other things."""
+        while self._given < len(self._ready) or not self.ended:
+            for message in self._one_by_one():
+                yield message
+            await aside(self._refill)
+
+    def seek(self, time: datetime) -> None:
+        """Goes on at the first message that is not older, on every shard."""
+        self._go(time)
+
+    def rewind(self, sequence: Sequence) -> None:
+        """Goes on at this sequence, on every shard that is read."""
+        self._go(sequence)
+
+    def assign(self, shard: int, sequence: Sequence | None = None, *, stream: str | None = None) -> None:
+        """Reads one shard alone from now on, from `sequence`, or from its earliest message."""
+        self._go("earliest" if sequence is None else sequence, stream, shard)
+
+    def reached(self, place: Place) -> bool:
+        """Whether nothing up to there is still to come: it was received, or is there no more.
+
+        In a group, whether it is processed, by whomever. False as long as that is not known.
+        """
+        with self._lock:
+            if self._given < len(self._ready):
+                return False
+            try:
+                reached = self._reached(place)
+            except PenstockError as failure:
+                now = time.monotonic()
+                self._unanswered = self._unanswered or now
+                if failure.code not in AWAY or now - self._unanswered > UNANSWERED:
+                    raise
+                return False
+            self._unanswered = None
+            return reached
+
+    def commit(self) -> None:
+        """All messages that were received are processed: makes that durable."""
+        with self._lock:
+            self._pass(self._given)
+            self._commit()
+
+    def close(self) -> None:
+        """Makes durable what was processed, and ends. The message received last, or the last batch, was not,
+        if asked for none after it: `commit` says that it was."""
+        with self._lock:
+            try:
+                self._pass(self._given - self._handed)
+                self._commit()
+            finally:
+                self._close()
+
+    # How the two meet.
+
+    def _take(self, wait: float) -> Message | None:
+        with self._lock:
+            if self._given >= len(self._ready) and not self._fill(BATCH, wait):
+                return None
+            self._given += 1
+            self._handed = 1
+            return self._ready[self._given - 1]
+
+    @staticmethod
+    def _over() -> RunError:
+        return RunError("ended", "no more messages will come: the far end closed")
+
+    def _at_hand(self, most: int) -> list[Message]:
+        """Some of those that are ready. Never waits: somebody who was cancelled may be fetching still."""
+        if not self._lock.acquire(blocking=False):
+            return []
+        try:
+            taken = self._ready[self._given : self._given + most]
+            if taken:
+                self._given += len(taken)
+                self._handed = len(taken)
+            return taken
+        finally:
+            self._lock.release()
+
+    def _one_by_one(self) -> Iterator[Message]:
+        ready = self._ready
+        self._handed = 1
+        for given, message in enumerate(islice(ready, self._given, None), self._given + 1):
+            self._given = given
+            yield message
+            if self._given != given or self._ready is not ready:
+                return  # meanwhile, others were taken by other means
+
+    def _refill(self, wait: float = 1.0, most: int = BATCH) -> None:
+        with self._lock:
+            if self._given >= len(self._ready):
+                self._fill(most, wait)
+
+    def _fill(self, most: int, wait: float) -> bool:
+        self._pass(self._given)
+        self._ready, self._given, self._passed = self._fetch(most, wait), 0, 0
+        return bool(self._ready)
+
+    def _pass(self, upto: int) -> None:
+        if upto > self._passed:
+            self._processed(self._ready[self._passed : upto])
+            self._passed = upto
+
+    def _go(self, to: Start, stream: str | None = None, shard: int | None = None) -> None:
+        with self._lock:
+            self._ready, self._given, self._passed = [], 0, 0
+            self._move(to, stream, shard)

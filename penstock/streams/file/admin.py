@@ -1,0 +1,104 @@
+"""Looks after the streams of a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from penstock.streams.base import Admin, Client, Description, Retention, Shard
+from penstock.streams.file import group as groups
+from penstock.streams.file.folder import StreamFolder, streams_in
+from penstock.streams.file.lock import lock, unlock, writing
+from penstock.streams.file.reader import ShardReader
+from penstock.streams.message import Message
+
+
+class FileAdmin(Admin):
+    def __init__(self, cluster: Path) -> None:
+        self._cluster = cluster
+
+    def streams(self) -> list[str]:
+        return streams_in(self._cluster)
+
+    def create(self, stream: str, *, shards: int = 1, retention: Retention | None = None) -> None:
+        StreamFolder.create(self._cluster, stream, shards, retention or Retention())
+
+    def describe(self, stream: str) -> Description:
+        folder = StreamFolder.open(self._cluster, stream)
+        bounds = {shard: _bounds(folder, shard) for shard in range(folder.shards)}
+        lag = {name: _lag(folder, name, bounds) for name in folder.groups()}
+        return Description(
+            name=stream,
+            shards=tuple(
+                Shard(shard, first if end > first else None, end - 1 if end > first else None, end)
+                for shard, (first, end) in bounds.items()
+            ),
+            size=sum(entry.stat().st_size for shard in bounds for entry in os.scandir(folder.shard(shard))),
+            retention=folder.retention,
+            producers=_producers(folder),
+            consumers=tuple(_consumers(folder, lag)),
+            lag={name: sum(shards.values()) for name, shards in lag.items()},
+        )
+
+    def latest(self, stream: str) -> Message | None:
+        folder = StreamFolder.open(self._cluster, stream)
+        last = []
+        for shard in range(folder.shards):
+            first, end = _bounds(folder, shard)
+            reader = ShardReader(folder, shard)
+            try:
+                if end > first:
+                    reader.move(end - 1)
+                    last += reader.read(1)
+            finally:
+                reader.close()
+        return max(last, key=lambda message: message.timestamp, default=None)
+
+    def delete(self, stream: str) -> None:
+        folder = StreamFolder.open(self._cluster, stream)
+        fd, _ = lock(folder)
+        try:
+            folder.remove()
+        finally:
+            unlock(fd)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _bounds(folder: StreamFolder, shard: int) -> tuple[int, int]:
+    """The first sequence, and the one after the last."""
+    reader = ShardReader(folder, shard)
+    try:
+        return reader.first(), reader.end()
+    finally:
+        reader.close()
+
+
+def _lag(folder: StreamFolder, group: str, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
+    lag = {}
+    for shard, (first, end) in bounds.items():
+        committed = groups.committed(folder.group(group), shard)
+        lag[shard] = max(0, end - max(first, committed or 0))
+    return lag
+
+
+def _producers(folder: StreamFolder) -> tuple[Client, ...]:
+    process = writing(folder)
+    return () if process is None else (Client(f"process {process}"),)
+
+
+def _consumers(folder: StreamFolder, lag: dict[str, dict[int, int]]) -> list[Client]:
+    found = [
+        Client(f"process {about.get('pid')}", shards=tuple(range(folder.shards)))
+        for about in groups.present(folder.path / "readers").values()
+    ]
+    for group, behind in lag.items():
+        path = folder.group(group)
+        held = groups.holders(path, folder.shards)
+        for name, about in groups.members(path).items():
+            shards = tuple(held.get(name, ()))
+            found.append(
+                Client(f"process {about.get('pid')}", group, shards, sum(behind[shard] for shard in shards))
+            )
+    return found

@@ -1,0 +1,146 @@
+"""Looks after the topics of a Kafka cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from penstock.errors import InputError
+from penstock.streams.base import Admin, Client, Description, Retention, Shard
+from penstock.streams.kafka.client import AS_SET, PATIENCE, Cluster
+from penstock.streams.kafka.errors import missing
+from penstock.streams.kafka.groups import Groups
+from penstock.streams.kafka.messages import delivered
+from penstock.streams.kafka.offsets import EARLIEST, LATEST, Offsets, Place, listed, partitions_at
+from penstock.streams.message import Message
+
+FOR_EVER = -1
+BACK = 10
+"""How many offsets before the end are read for the last message: some may be marks of transactions."""
+
+
+class KafkaAdmin(Admin):
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._groups = Groups(cluster.options, cluster.settings)
+
+    def close(self) -> None:
+        """The streamer holds the connection."""
+        self._groups.close()
+
+    def streams(self) -> list[str]:
+        return sorted(name for name in self._cluster.topics() if not name.startswith("__"))
+
+    def create(self, stream: str, *, shards: int = 1, retention: Retention | None = None) -> None:
+        if shards < 1:
+            raise InputError("bad-shards", f"a stream has one shard at least, not {shards}")
+        settings: dict[str, str] = {}
+        if retention is not None:
+            age, size = retention.age, retention.size
+            settings["retention.ms"] = str(FOR_EVER if age is None else age // timedelta(milliseconds=1))
+            # Kafka counts for each shard by itself.
+            settings["retention.bytes"] = str(FOR_EVER if size is None else -(-size // shards))
+        if not self._cluster.create(stream, shards, AS_SET, settings):
+            raise InputError("exists", f"there is a stream '{stream}'")
+
+    def describe(self, stream: str) -> Description:
+        first, end = self._ends(stream)
+        members, lag = self._readers(stream, first, end)
+        return Description(
+            stream,
+            _shards(first, end),
+            retention=self._retention(stream, len(end)),
+            consumers=members,
+            lag=lag,
+        )
+
+    def shards(self, stream: str) -> tuple[Shard, ...]:
+        return _shards(*self._ends(stream))
+
+    def latest(self, stream: str) -> Message | None:
+        first, end = self._ends(stream)
+        there = {place: offset for place, offset in end.items() if offset > first[place]}
+        settings = {"fetch.wait.max.ms": 10, "auto.offset.reset": "earliest"}
+        with self._cluster.consumer(settings) as consumer:
+            found = [self._last(consumer, place, first[place], there[place]) for place in there]
+        return max((m for m in found if m is not None), key=lambda m: (m.timestamp, m.sequence), default=None)
+
+    def delete(self, stream: str) -> None:
+        self._places(stream)
+        self._cluster.delete(stream)
+
+    def _places(self, stream: str) -> list[Place]:
+        there = self._cluster.topics()
+        if not there.get(stream):
+            raise missing(stream, there)
+        return [(stream, shard) for shard in there[stream]]
+
+    def _ends(self, stream: str) -> tuple[Offsets, Offsets]:
+        """The first offset of each shard, and the one after its last."""
+        places = self._places(stream)
+        first, end = (listed(self._cluster, dict.fromkeys(places, of)) for of in (EARLIEST, LATEST))
+        return first, end
+
+    def _retention(self, stream: str, shards: int) -> Retention:
+        told = self._cluster.config_of(stream)
+        age, size = (int(told.get(key) or FOR_EVER) for key in ("retention.ms", "retention.bytes"))
+        try:
+            kept = None if age < 0 else timedelta(milliseconds=age)
+        except OverflowError:
+            kept = None
+        return Retention(kept, None if size < 0 else size * shards)
+
+    def _readers(
+        self, stream: str, first: Offsets, end: Offsets
+    ) -> tuple[tuple[Client, ...], dict[str, int]]:
+        """Who is online in groups, and how much each group has still to read.
+
+        Of a shard of which it has committed nothing yet, that is all.
+        """
+        admin = self._cluster.admin
+        groups = [
+            group.group_id for group in admin.list_consumer_groups(request_timeout=PATIENCE).result().valid
+        ]
+        clients: list[Client] = []
+        lag: dict[str, int] = {}
+        for group, (members, committed) in sorted(self._groups.told(groups).items()):
+            stood = {place: offset for place, offset in committed.items() if place in end and offset >= 0}
+            behind = {place: max(0, end[place] - stood.get(place, first[place])) for place in end}
+            if stood:
+                lag[group] = sum(behind.values())
+            for name, places in members:
+                mine = tuple(sorted(shard for of, shard in places if of == stream))
+                if mine:
+                    left = sum(behind[stream, n] for n in mine) if stood else None
+                    clients.append(Client(name, group, mine, left))
+        return tuple(clients), lag
+
+    def _last(self, consumer: Any, place: Place, first: int, end: int) -> Message | None:
+        """The last message before `end`, looked for in longer and longer stretches."""
+        back = BACK
+        while True:
+            begin = max(first, end - back)
+            consumer.assign(partitions_at({place: begin}))
+            last = self._last_of(consumer, end)
+            if last is not None or begin == first:
+                return last
+            back *= 10
+
+    @staticmethod
+    def _last_of(consumer: Any, end: int) -> Message | None:
+        last: Message | None = None
+        while (message := consumer.poll(PATIENCE)) is not None and message.error() is None:
+            if message.offset() >= end:
+                break
+            (last,) = delivered([message])
+            if message.offset() == end - 1:
+                break
+        return last
+
+
+def _shards(first: Offsets, end: Offsets) -> tuple[Shard, ...]:
+    return tuple(_shard(place[1], first[place], end[place]) for place in sorted(end))
+
+
+def _shard(number: int, first: int, end: int) -> Shard:
+    return Shard(number, first, end - 1, end) if end > first else Shard(number, None, None, end)

@@ -1,0 +1,309 @@
+"""Reads topics as a member of a group, whose brokers share partitions among those who are there.
+
+Partitions change hands inside of `_fetch`, when all that was given out before is processed: that is committed
+before they go. With `cooperative-sticky`, the others are read on meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError, RunError
+from penstock.streams.base import Mode, Start
+from penstock.streams.base import Place as Position
+from penstock.streams.kafka.client import Cluster
+from penstock.streams.kafka.consumer import MOST, KafkaConsumer, last_of
+from penstock.streams.kafka.errors import explained
+from penstock.streams.kafka.offsets import EARLIEST, Offsets, Place, counted, partitions_at, placed
+from penstock.streams.kafka.options import StreamOptions
+from penstock.streams.message import Message
+from penstock.streams.pace import Pace
+from penstock.streams.positions import Positions
+
+if TYPE_CHECKING:
+    import confluent_kafka
+
+COMMIT_EVERY = 0.5
+BATCH_SECONDS = 0.5
+PAUSE = 0.1
+ANSWER = 5.0
+ENTRY = 10.0
+"""Seconds in which brokers let a member in; they take three for the first of a group, as they are set."""
+
+
+class GroupConsumer(KafkaConsumer):
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: StreamOptions,
+        streams: tuple[str, ...],
+        mode: Mode,
+        group: str,
+        start: Start,
+        positions: Positions | None,
+    ) -> None:
+        self._group = group
+        self._streams = list(dict.fromkeys(streams))
+        self._commits = mode == "repeat"
+        self.transacts = mode == "exactly_once" and positions is None
+        self._done: Offsets = {}
+        """What was processed and is not committed."""
+        self._through: Offsets = {}
+        """What was processed, whether it is committed or not."""
+        self._held: set[Place] = set()
+        self._torn = False
+        """Whether shards were taken away of which messages were read, and are in no transaction yet."""
+        self._astray = False
+        """Whether it has read beyond what has had an effect."""
+        self._is_in = False
+        """Whether the brokers have let it in, since it asked."""
+        self._left: Any = None
+        """Who this member was, when it has left: who asks in its name is told that it is gone."""
+        self._committed = 0.0
+        self._pace = Pace(BATCH_SECONDS, MOST)
+        super().__init__(cluster, options, streams, start, positions)
+
+    def _begin(self) -> confluent_kafka.Consumer:
+        client = self._member()
+        client.subscribe(
+            self._streams, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._dropped
+        )
+        return client
+
+    def _member(self) -> confluent_kafka.Consumer:
+        self._is_in = False
+        return self._made(
+            {
+                "group.id": self._group,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": int(self._options.claim_after.total_seconds() * 1000),
+                "heartbeat.interval.ms": max(
+                    100, min(3000, int(self._options.claim_after.total_seconds() * 250))
+                ),
+            }
+        )
+
+    def _fetch(self, most: int, wait: float) -> list[Message]:
+        if self._astray and not self._closed:
+            self._return()
+        self._pass_ends()
+        messages = super()._fetch(min(most, self._pace.most()), wait)
+        self._pace.gave(len(messages))
+        return messages
+
+    def _found(self, places: list[Place]) -> None:
+        """The group hears of new shards by itself."""
+
+    def _told(self) -> PenstockError:
+        """What is lost is told once; then what is left comes."""
+        told = super()._told()
+        if self._trouble is not None:
+            lost = {place for place in self._held if place[0] in self._watch.renewed} | self._losses
+            self._replace(dict.fromkeys(lost & self._held, EARLIEST))
+            self._watch.renewed.clear()
+            self._losses.clear()
+            self._trouble = None
+        return told
+
+    # Which shards are this member's.
+
+    def _assigned(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
+        self._is_in = True
+        places = [(part.topic, part.partition) for part in parts]
+        stood = self._stood(client, places)
+        begin = self._firsts(places) | stood
+        # Whoever gets a shard next begins at the same message, not at the latest of that time.
+        new = {place: first for place, first in begin.items() if first >= 0 and place not in stood}
+        if new and (self._commits or self.transacts):
+            self._committing(lambda: client.commit(offsets=partitions_at(new), asynchronous=False))
+        client.incremental_assign(partitions_at(counted(self._cluster, begin)))
+        self._held.update(places)
+
+    def _stood(self, client: confluent_kafka.Consumer, places: list[Place]) -> Offsets:
+        """Where the group has committed that it stands."""
+        if not places or not (self._commits or self.transacts):
+            return {}
+        asked = partitions_at(dict.fromkeys(places, EARLIEST))
+        told = self._committing(lambda: client.committed(asked, timeout=10))
+        return {(part.topic, part.partition): part.offset for part in told if part.offset >= 0}
+
+    def _revoked(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
+        if not self._closed:
+            with suppress(PenstockError):  # what is not committed comes again
+                self._commit()
+        self._dropped(client, parts)
+
+    def _dropped(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
+        for place in [(part.topic, part.partition) for part in parts]:
+            self._held.discard(place)
+            self._ends.pop(place, None)
+            self._through.pop(place, None)
+            self._torn |= self._done.pop(place, None) is not None
+
+    # What was processed.
+
+    def _processed(self, messages: list[Message]) -> None:
+        if not (self._commits or self.transacts):
+            return
+        last = last_of(messages, len(self._held))
+        self._done |= last
+        self._through |= last
+        if self._commits and time.monotonic() - self._committed > COMMIT_EVERY:
+            self._committed = time.monotonic()
+            self._client.commit(offsets=partitions_at(self._done), asynchronous=True)
+
+    def _pass_ends(self) -> None:
+        """What follows the last message, and is none, counts as processed with it: else the group would never
+        be at the end. Only while nothing is given out."""
+        if self._commits:
+            ends = {
+                place: end
+                for place, end in self._ends.items()
+                if place in self._held and end > self._through.get(place, -1)
+            }
+            self._done |= ends
+            self._through |= ends
+
+    def _commit(self) -> None:
+        if not (self._commits and self._done):
+            return
+        done = {place: offset for place, offset in self._done.items() if place in self._held}
+        if done:
+            client = self._client
+            self._committing(lambda: client.commit(offsets=partitions_at(done), asynchronous=False))
+        self._done.clear()
+        self._committed = time.monotonic()
+
+    def _committing(self, call: Callable[[], Any]) -> list[Any]:
+        """What the group's broker answers; again while it is about to share shards anew, or away."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        gone = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError._STATE)
+        again = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError._IN_PROGRESS)
+        end = time.monotonic() + max(self._timeout, self._options.transaction_timeout.total_seconds())
+        while True:
+            try:
+                told: list[Any] = call()
+                error = next((part.error for part in told if part.error is not None), None)
+            except KafkaException as failure:
+                error = failure.args[0]
+            if error is None:
+                return told
+            if error.code() in gone:
+                raise RunError(
+                    "not-committed",
+                    f"others of the group '{self._group}' have taken over: what was processed comes again",
+                )
+            passing = error.retriable() or error.code() in again
+            if not passing or time.monotonic() > end:
+                raise explained(error, self._options, self._streams[0])
+            time.sleep(PAUSE)
+
+    def _reached(self, place: Position) -> bool:
+        """By what the group has committed, of whomever a shard is."""
+        from confluent_kafka import KafkaException
+
+        if not self._commits:
+            return super()._reached(place)
+        try:
+            (told,) = self._outsider.committed(partitions_at({(place.stream, place.shard): EARLIEST}), ANSWER)
+            error = told.error
+        except KafkaException as failure:
+            error = failure.args[0]
+        if error is not None:
+            raise explained(error, self._options, place.stream)
+        return int(told.offset) > int(place.sequence)
+
+    @cached_property
+    def _outsider(self) -> confluent_kafka.Consumer:
+        """Asks for the group, and is in none: a broker that shares shards anew answers a member nothing else
+        meanwhile."""
+        return self._made({"group.id": self._group})
+
+    # What a transaction asks, and tells.
+
+    def read(self) -> tuple[list[Any], Any]:
+        """The positions of all that was given out, and who this member is."""
+        with self._lock:
+            self._pass(self._given)
+            if self._torn:
+                raise RunError(
+                    "rebalanced",
+                    "shards went to others of the group before what was read of them was committed",
+                    hint="go on: what is still this member's comes again, the rest to the others",
+                )
+            return partitions_at(self._done), self._left or self._client.consumer_group_metadata()
+
+    def kept(self) -> None:
+        """The positions that were read are committed."""
+        self._done.clear()
+
+    def again(self) -> None:
+        """What was read has had no effect: it comes again."""
+        with self._lock:
+            self._ready, self._given, self._passed = [], 0, 0
+            self._done.clear()
+            self._astray, self._torn = True, False
+
+    def _return(self) -> None:
+        stood = self._stood(self._client, sorted(self._held))
+        self._replace(self._firsts(self._held) | stood)
+        self._astray = False
+
+    # Where the group stands.
+
+    def _move(self, to: Start, stream: str | None = None, shard: int | None = None) -> None:
+        """Moves the shards of this member; with a shard named, it leaves the others to the group."""
+        self._trouble = None
+        self._losses.clear()
+        self._astray = False
+        if shard is not None:
+            self._alone(self._chosen(stream, shard))
+        self._await_shards()
+        offsets = counted(self._cluster, placed(self._cluster, self._held, to))
+        self._replace(offsets)
+        self._done |= offsets
+
+    def _alone(self, place: Place) -> None:
+        if self._shard is None:
+            self._commit()
+            self._come_in()
+            self._closed = True
+            self._client.close()
+            self._closed = False
+            self._client = self._member()
+        self._shard, self._held = place, {place}
+
+    def _await_shards(self) -> None:
+        end = time.monotonic() + self._timeout
+        while not self._held and time.monotonic() < end:
+            self._client.poll(PAUSE)  # a message that comes by it comes again, or is not wanted
+
+    def _replace(self, offsets: Offsets) -> None:
+        offsets = counted(self._cluster, offsets)
+        self._ends.clear()
+        self._through.clear()
+        if self._shard is not None:
+            self._client.assign(partitions_at(offsets))
+        elif offsets:
+            self._client.incremental_unassign(partitions_at(offsets))
+            self._client.incremental_assign(partitions_at(offsets))
+
+    def _come_in(self) -> None:
+        """Who leaves while it is let in cannot say so, and the others wait until it is taken for dead."""
+        end = time.monotonic() + min(self._timeout, ENTRY)
+        while not self._is_in and self._shard is None and time.monotonic() < end:
+            self._client.poll(PAUSE)  # nothing that comes by it is processed
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._come_in()
+        if self.transacts and not self._closed:
+            self._left = self._client.consumer_group_metadata()
+        if not self._closed and "_outsider" in vars(self):
+            self._outsider.close()
+        super()._close()
