@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from penstock.formats import registry as formats
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.servers.kafka import Kafka, Record
+from tests.servers.kafka import Kafka, Record
+from tests.waiting import until
 
 connector = Connector()
 _json, _ = formats.find("json")
@@ -65,9 +65,11 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
 
 def sent(kafka: Kafka, topic: str) -> list[Record]:
     """The committed messages, once all transactions are over: their marks are written after the commit."""
-    end = time.monotonic() + 30
-    while kafka.end_offsets(topic, "read_committed") != kafka.end_offsets(topic, "read_uncommitted"):
-        assert time.monotonic() < end, "a transaction was left open"
+
+    def over() -> bool:
+        return kafka.end_offsets(topic, "read_committed") == kafka.end_offsets(topic, "read_uncommitted")
+
+    until(over, "the end of all transactions")
     return kafka.rows(topic)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from ast import literal_eval
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -15,6 +16,7 @@ from penstock.connectors.base import PAYLOAD, POSITION, Column, Limits
 from penstock.connectors.kafka.options import Sink, Source
 from penstock.errors import DataError, PenstockError, SetupError
 from tests.servers.kafka import PASSWORD, USER, Kafka
+from tests.waiting import until
 
 from .messages import batch, connector, filled, new_topic, request, rows_of, source
 
@@ -146,16 +148,27 @@ def test_streams_in_batches(spark: SparkSession, kafka: Kafka, tmp_path: Path) -
 
 def test_a_stream_waits_until_a_batch_is_worth_it(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     topic = filled(kafka, ROWS)
-    limits = Limits(fill=100, patience=timedelta(hours=1))
-    frame = connector.stream(spark, source(kafka, topic), limits)
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100")
+    frame = connector.stream(session, source(kafka, topic), Limits(fill=100, patience=timedelta(hours=1)))
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     query = writer.trigger(processingTime="0 seconds").start()
+
+    def batches() -> list[int]:
+        return [told.numInputRows for told in query.recentProgress if told.numInputRows]
+
+    def seen() -> int:
+        latest = query.lastProgress.sources[0].latestOffset if query.lastProgress else None
+        return literal_eval(latest)[topic]["0"] if latest else 0
+
     try:
-        query.processAllAvailable  # noqa: B018 (would wait for the hour to end)
-        kafka.produce(topic, [(None, '{"id": 1}')] * 90)
-        while query.lastProgress is None or query.lastProgress.numInputRows == 0:
-            assert query.exception() is None
-        assert query.lastProgress.numInputRows == 100
+        until(batches, "the first batch, which takes what is there")
+        kafka.produce(topic, [(None, '{"id": 1}')] * 60)
+        until(lambda: seen() == 70, "Spark sees what was added")
+        assert batches() == [10]
+        kafka.produce(topic, [(None, '{"id": 1}')] * 40)
+        until(lambda: len(batches()) == 2, "the second batch")
+        assert batches() == [10, 100]
     finally:
         query.stop()
 

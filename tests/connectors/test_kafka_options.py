@@ -12,10 +12,11 @@ from penstock.config import load_endpoint
 from penstock.connectors.kafka.connection import Connection
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.kafka.options import Sink, Source
-from penstock.connectors.kafka.settings import c_producer_settings, c_settings, java_settings
-from penstock.connectors.kafka.start import Start
+from penstock.connectors.kafka.settings import c_producer_settings, java_settings
+from penstock.connectors.messaging.start import Start
 from penstock.errors import OptionError, SetupError
 from penstock.options import Setting, bind
+from penstock.streams.kafka.settings import c_settings
 from penstock.uri import Uri
 
 EXAMPLES = Path(__file__).parents[1] / "config" / "examples" / "configs"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.messaging.records import ROW
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW = "_row"
-"""The row as JSON, where rows that are refused are to be told and the message does not tell it itself."""
 _ANY_PARTITION = -1
 
 

@@ -1,23 +1,17 @@
-"""How Kafka's brokers are reached: the options that sources and sinks share."""
+"""How Kafka's brokers are reached, with what people's files say in the words of Kafka's own clients."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from penstock.config.client import WITHOUT_EFFECT
-from penstock.options import Options
+from penstock.streams.kafka.connection import Connection as Brokers
 
-PORT = 9092
 Plain = str | int | float | bool
 
-_SERVER = re.compile(r"(?:\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(?::(\d+))?")
-_SERVERS = AliasChoices(
-    "bootstrap_servers", "bootstrap.servers", "bootstrap.server", "brokers", "properties.bootstrap.servers",
-    "properties.bootstrap.server", "kafka.bootstrap.servers", "kafka.brokers",
-)  # fmt: skip
 _OWN = {
     "bootstrap.servers": "bootstrap_servers",
     "auto.offset.reset": "start",
@@ -41,53 +35,9 @@ _OWN = {
 _LOGIN = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 
 
-class Connection(Options):
-    """How the brokers are reached."""
+class Connection(Brokers):
+    """How sources and sinks reach the brokers."""
 
-    bootstrap_servers: str = Field(
-        description="Brokers to ask first, host:port, separated by commas.", validation_alias=_SERVERS
-    )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT",
-        description="How to come in; SASL_SSL unless set when a user is given, SSL when a certificate is.",
-        validation_alias=AliasChoices("security_protocol", "security.protocol"),
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        "PLAIN",
-        description="How the password is proved.",
-        validation_alias=AliasChoices("sasl_mechanism", "sasl.mechanism", "sasl.mechanisms"),
-    )
-    sasl_username: str | None = Field(
-        None, description="Who comes in.", validation_alias=AliasChoices("sasl_username", "sasl.username")
-    )
-    sasl_password: SecretStr | None = Field(
-        None,
-        description="The user's password.",
-        validation_alias=AliasChoices("sasl_password", "sasl.password"),
-    )
-    ssl_ca_location: str | None = Field(
-        None,
-        description="Certificates to trust: a PEM file, or its text; the system's own unless set.",
-        validation_alias=AliasChoices("ssl_ca_location", "ssl_ca", "ssl.ca.location"),
-    )
-    ssl_certificate: str | None = Field(
-        None,
-        description="Our certificate, where brokers ask for one: a PEM file, or its text.",
-        validation_alias=AliasChoices("ssl_certificate", "ssl.certificate.location"),
-    )
-    ssl_key: SecretStr | None = Field(
-        None,
-        description="The private key of it: a PEM file (PKCS #8), or its text.",
-        validation_alias=AliasChoices("ssl_key", "ssl.key.location"),
-    )
-    ssl_key_password: SecretStr | None = Field(
-        None,
-        description="The password of the private key.",
-        validation_alias=AliasChoices("ssl_key_password", "ssl.key.password"),
-    )
-    ssl_verify_hostname: bool = Field(
-        True, description="Whether a broker's certificate must be for the name it is reached by."
-    )
     real_time: bool = Field(
         False,
         description="Whether rows pass one by one, in milliseconds, where the statement allows it.",
@@ -98,24 +48,6 @@ class Connection(Options):
         " such as retention_ms.",
         validation_alias=AliasChoices("topic_config", "topic.config", "stream.config"),
     )
-
-    @field_validator("bootstrap_servers", mode="before")
-    @classmethod
-    def _servers(cls, value: Any) -> str:
-        parts = value if isinstance(value, list | tuple) else str(value).split(",")
-        return ",".join(_server(str(part).strip()) for part in parts if str(part).strip())
-
-    @field_validator("bootstrap_servers")
-    @classmethod
-    def _some(cls, value: str) -> str:
-        if not value:
-            raise ValueError("expected host:port")
-        return value
-
-    @field_validator("security_protocol", "sasl_mechanism", mode="before")
-    @classmethod
-    def _upper(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
 
     @field_validator("topic_config", mode="before")
     @classmethod
@@ -132,27 +64,7 @@ class Connection(Options):
         group = "consumer" if "consumer" in cls.model_fields else "producer"
         if isinstance(values.get(group), dict):
             values[group] = _lifted(values, {_dots(k): v for k, v in values[group].items()}, group)
-        given = values.keys()
-        if "security_protocol" not in given and "sasl_username" in given:
-            values["security_protocol"] = "SASL_SSL"
-        elif "security_protocol" not in given and given & {"ssl_ca_location", "ssl_certificate"}:
-            values["security_protocol"] = "SSL"
         return values
-
-    @model_validator(mode="after")
-    def _whole(self) -> Connection:
-        if self.security_protocol.startswith("SASL") and not (self.sasl_username and self.sasl_password):
-            raise ValueError(f"{self.security_protocol} needs sasl_username and sasl_password")
-        if bool(self.ssl_certificate) != bool(self.ssl_key):
-            raise ValueError("ssl_certificate and ssl_key come together")
-        return self
-
-
-def _server(text: str) -> str:
-    match = _SERVER.fullmatch(text)
-    if match is None or int(match[2] or PORT) > 65535:
-        raise ValueError("expected host:port, several separated by commas")
-    return f"{match[1]}:{match[2] or PORT}"
 
 
 def _dots(key: str) -> str:

@@ -14,49 +14,37 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.base import (
     Batch,
     Capabilities,
-    Column,
-    Connector,
-    Format,
     Limits,
     ReadRequest,
     Refused,
-    Unknown,
     Uri,
 )
 from penstock.connectors.kafka.chunks import Target
-from penstock.connectors.kafka.client import Cluster
 from penstock.connectors.kafka.errors import explain, is_passing
 from penstock.connectors.kafka.offsets import as_json, partitions_of, range_of, recognised, sample
 from penstock.connectors.kafka.options import Sink, Source
-from penstock.connectors.kafka.records import (
-    PLACE,
-    POSITION_FIELDS,
-    carried,
-    hidden,
-    messages_of,
-    records_of,
-)
 from penstock.connectors.kafka.settings import (
     c_producer_settings,
-    c_settings,
     is_compressed,
     java_producer_settings,
     java_settings,
     suits_spark,
 )
-from penstock.connectors.kafka.start import EARLIEST, Start
 from penstock.connectors.kafka.topics import known, ready
+from penstock.connectors.messaging.connector import MessageConnector, format_of
+from penstock.connectors.messaging.records import Layout, messages_of
+from penstock.connectors.messaging.start import EARLIEST, Start
 from penstock.connectors.session_settings import changed
 from penstock.errors import DataError, PenstockError
 from penstock.options import Value
-from penstock.schema import from_avsc
+from penstock.streams.kafka.client import Cluster
+from penstock.streams.kafka.settings import c_settings
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_SCHEMALESS = ("json", "msgpack")
-"""Formats whose messages need not all have the same columns."""
 _CONSUMER = {
     "isolation.level": "read_committed",
     # Of the 500 that Java's client hands out at a time by itself, it takes a third longer over a topic.
@@ -69,8 +57,10 @@ _ranges: dict[str, tuple[str, str]] = {}
 """The offsets of each source that were read last, so that its bad records are those of the same messages."""
 
 
-class Kafka(Connector):
+class Kafka(MessageConnector):
     name = "kafka"
+    noun = "topic"
+    layout = Layout({"topic": "STRING", "partition": "INT", "offset": "BIGINT"})
     aliases = ("redpanda",)
     schemes = ("kafka", "redpanda")
     capabilities = Capabilities(
@@ -101,40 +91,17 @@ class Kafka(Connector):
             told |= {"sasl_username": uri.user, "sasl_password": uri.password or ""}
         return told | dict(uri.query)
 
-    def format_options(self, options: Any) -> dict[str, Value]:
-        given = {key: getattr(options, key, None) for key in ("schema_registry", "schema_file")}
-        return {key: value for key, value in given.items() if value is not None}
-
-    def hidden(self, source: Any) -> tuple[Column, ...]:
-        return hidden(source)
-
-    def is_unbounded(self, source: Any) -> bool:
-        return True
-
     def identity(self, source: Any) -> str:
         return source.topic_pattern or ",".join(sorted(source.topic))
 
     def recognise(self, source: Any, known: Value) -> Value:
         return recognised(Cluster(source), source, known)
 
-    def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
-        if source.schema_file:
-            return from_avsc(source.schema_file)
-        messages = sample(Cluster(source), source)
-        if not messages:
-            raise DataError(
-                "empty-source",
-                f"topic '{self.identity(source)}' has no messages to tell its columns from",
-                hint="declare them with CREATE SOURCE or schema_file, or send a message",
-            )
-        return _format(request).sample(spark, messages, f"topic {self.identity(source)}")
+    def title(self, source: Any) -> str:
+        return self.identity(source)
 
-    def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
-        records = self._records(spark, source, request)
-        return _format(request).unknown_in_messages(records, request.columns, PLACE)
-
-    def meets_unknown(self, source: Any, request: ReadRequest) -> bool:
-        return _format(request).meets_unknown(request.columns, request)
+    def sample(self, source: Any) -> list[bytes]:
+        return sample(Cluster(source), source)
 
     def stream(self, spark: SparkSession, source: Any, limits: Limits) -> DataFrame:
         partitions = partitions_of(Cluster(source), source)
@@ -151,36 +118,13 @@ class Kafka(Connector):
     def tasks(self, source: Any) -> int:
         return len(partitions_of(Cluster(source), source))
 
-    def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
-        return self._rows(spark, source, request)
-
-    def traced(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
-        return self._rows(spark, source, request, traced=True)
-
-    def rejects(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
-        records = self._records(spark, source, request, again=True)
-        columns = self._columns(spark, source, request)
-        return _format(request).decode_rejects(records, columns, request, carried=POSITION_FIELDS)
-
-    def as_records(self, letters: DataFrame) -> DataFrame | None:
-        return records_of(letters)
-
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         first, last = range_of(Cluster(source), source)
         return {"messages": sum(last.values()) - sum(first.values()), "topic partitions": len(last)}
 
-    def _rows(
-        self, spark: SparkSession, source: Any, request: ReadRequest, *, traced: bool = False
-    ) -> DataFrame:
-        found = self._records(spark, source, request, again=traced)
-        records, names = carried(found, source, request, traced=traced)
-        columns = self._columns(spark, source, request)
-        return _format(request).decode(records, columns, request, carried=names, place=PLACE)
-
-    def _records(
+    def records(
         self, spark: SparkSession, source: Any, request: ReadRequest, *, again: bool = False
     ) -> DataFrame:
-        """The records of a batch; or those that are there now, the same ones `again`."""
         if request.records is not None:
             return request.records
         key = f"{source.bootstrap_servers}/{self.identity(source)}/{source.begin}"
@@ -191,14 +135,8 @@ class Kafka(Connector):
         told = {"startingOffsets": begin, "endingOffsets": end}
         return spark.read.format("kafka").options(**_reading(source), **told).load()
 
-    def _columns(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
-        return request.columns or self.discover(spark, source, request)
-
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         ready(sink)
-
-    def takes_new_columns(self, sink: Any, format: Format | None) -> bool:
-        return format is not None and format.name in _SCHEMALESS
 
     def needs_parts(self, sink: Any) -> bool:
         return bool(sink.delivery_guarantee == "exactly_once")
@@ -210,7 +148,7 @@ class Kafka(Connector):
         return explain(failure, options)
 
     def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
-        rows = messages_of(frame, sink, _format(batch), tell_rows=sink.on_error != "fail")
+        rows = _messages(frame, sink, batch, tell_rows=sink.on_error != "fail")
         elsewhere = "_topic" in rows.columns and not self.needs_parts(sink)
         target = Target(None) if elsewhere else known(sink)
         by_spark = "_timestamp" not in rows.columns and suits_spark(sink, target)
@@ -223,7 +161,7 @@ class Kafka(Connector):
             raise told from failure
 
     def stream_into(self, frame: DataFrame, sink: Any, batch: Batch) -> DataStreamWriter:
-        rows = messages_of(frame, sink, _format(batch))
+        rows = _messages(frame, sink, batch)
         if "_timestamp" in rows.columns:
             raise DataError("no-timestamps", "messages that pass in real time have no time of their own")
         renamed = rows.withColumnsRenamed(_spark_names(rows))
@@ -267,9 +205,19 @@ def _spark_names(rows: DataFrame) -> dict[str, str]:
     return {name: name.removeprefix("_") for name in rows.columns}
 
 
-def _format(request: ReadRequest | Batch) -> Format:
-    assert request.format is not None, "messages are in some format"
-    return request.format
+def _messages(frame: DataFrame, sink: Sink, batch: Batch, *, tell_rows: bool = False) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    def topic(column: Expression | None) -> Expression | None:
+        if column is None and sink.topic is None:
+            raise DataError("no-topic", "the sink names no topic, and the rows have no column `_topic`")
+        return None if column is None else f.coalesce(column, f.lit(sink.topic))
+
+    def partition(column: Expression | None) -> Expression | None:
+        return None if column is None else column.cast("int")
+
+    others = {"_partition": partition, "_topic": topic}
+    return messages_of(frame, sink, format_of(batch), others, name=sink.topic or "", tell_rows=tell_rows)
 
 
 def _reading(source: Source) -> dict[str, Any]:

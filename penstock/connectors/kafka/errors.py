@@ -1,19 +1,20 @@
-"""What Kafka's clients say, Java's through Spark and librdkafka, -> our errors."""
+"""What Kafka's clients say on workers, Java's through Spark and librdkafka, -> our errors."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import DataError, PenstockError, RunError, SetupError
+from penstock.connectors.telling import lost, text_of
+from penstock.errors import DataError, PenstockError, RunError
+from penstock.streams.kafka.errors import bad_credentials, denied, kind_of, no_answer, plain, tls
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.connection import Connection
+    from penstock.streams.kafka.connection import Connection
 
 _MARKER = "PENSTOCK-KAFKA "
-_LOSS = "reset the pipeline to go on from what is left; what is gone cannot be read again"
 _PASSING = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable"
     r"|NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage"
@@ -34,34 +35,8 @@ class Told(Exception):
 
 def told_by(failure: Any) -> Told:
     """What librdkafka raised on a worker, ready for the driver."""
-    from confluent_kafka import KafkaError
-
     error = failure.args[0] if isinstance(failure, Exception) else failure
-    kinds = {
-        KafkaError._FENCED: "fenced",
-        KafkaError.PRODUCER_FENCED: "fenced",
-        KafkaError.INVALID_PRODUCER_EPOCH: "fenced",
-        KafkaError._AUTHENTICATION: "credentials",
-        KafkaError.SASL_AUTHENTICATION_FAILED: "credentials",
-        KafkaError._SSL: "tls",
-        KafkaError._INVALID_ARG: "setting",
-    }
-    passing = error.retriable() or error.code() in _passing_codes()
-    kind = kinds.get(error.code()) or ("unreachable" if passing else "failed")
-    return Told(kind, _plain(error.str()))
-
-
-def _passing_codes() -> set[int]:
-    from confluent_kafka import KafkaError as E
-
-    return {
-        E._TRANSPORT, E._TIMED_OUT, E._MSG_TIMED_OUT, E._ALL_BROKERS_DOWN, E._RESOLVE, E._WAIT_COORD,
-        E._NODE_UPDATE, E._TIMED_OUT_QUEUE, E.NETWORK_EXCEPTION, E.REQUEST_TIMED_OUT, E.LEADER_NOT_AVAILABLE,
-        E.NOT_LEADER_FOR_PARTITION, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE,
-        E.NOT_COORDINATOR, E.BROKER_NOT_AVAILABLE, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        E.CONCURRENT_TRANSACTIONS, E.KAFKA_STORAGE_ERROR, E.UNKNOWN_TOPIC_OR_PART, E._PURGE_QUEUE,
-        E._PURGE_INFLIGHT,
-    }  # fmt: skip
+    return Told(kind_of(error), plain(error.str()))
 
 
 def is_passing(failure: Exception) -> bool:
@@ -89,16 +64,6 @@ def explain(failure: Exception, options: Connection) -> PenstockError | None:
         if found:
             return make(options, found["reason"].strip(), None)
     return None
-
-
-def text_of(failure: BaseException) -> str:
-    """All that a failure says, its causes and Spark's trace included."""
-    parts: list[str] = []
-    seen: BaseException | None = failure
-    while seen is not None and len(parts) < 30:
-        parts += [str(seen), str(getattr(seen, "_stackTrace", None) or "")]
-        seen = getattr(seen, "_cause", None) or seen.__cause__
-    return "\n".join(parts)
 
 
 def _told(text: str) -> dict[str, Any] | None:
@@ -137,70 +102,14 @@ def _behind(position: int, topic: str, partition: int, options: Connection | Non
 
 def _first(options: Connection, topic: str, partition: int) -> int | None:
     """The first offset that can be read now, if the brokers tell."""
-    from penstock.connectors.kafka.client import Cluster
-    from penstock.connectors.kafka.offsets import listed
-    from penstock.connectors.kafka.start import EARLIEST
+    from penstock.streams.kafka.client import Cluster
+    from penstock.streams.kafka.offsets import EARLIEST, listed
 
     place = (topic, partition)
     try:
         return listed(Cluster(options), {place: EARLIEST})[place]
     except PenstockError:
         return None
-
-
-def lost(message: str) -> DataError:
-    return DataError("data-loss", message, hint=_LOSS)
-
-
-def refusal(errors: Sequence[Any], options: Connection) -> PenstockError | None:
-    """Our error when brokers answer, but will not let us in; or when all of them are known to be away."""
-    from confluent_kafka import KafkaError
-
-    for error in errors:
-        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
-            return bad_credentials(options, "")
-        if error.code() == KafkaError._SSL:
-            return tls(options, error.str())
-    if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in errors):
-        return unreachable(options, errors)
-    return None
-
-
-def unreachable(options: Connection, errors: Sequence[Any]) -> SetupError:
-    from confluent_kafka import KafkaError
-
-    vague = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
-    reason = next((_plain(e.str()) for e in errors if e.code() not in vague), "no answer")
-    return _unreachable(options, reason)
-
-
-def _unreachable(options: Connection, reason: str, payload: str | None = None) -> SetupError:
-    return SetupError(
-        "broker-unreachable",
-        f"no Kafka broker answers at {options.bootstrap_servers}: {reason}",
-        hint="check host and port, security_protocol, and that the broker is up",
-    )
-
-
-def bad_credentials(options: Connection, reason: str, payload: str | None = None) -> SetupError:
-    who = f" of user '{options.sasl_username}'" if options.sasl_username else ""
-    return SetupError(
-        "bad-credentials",
-        f"the broker at {options.bootstrap_servers} refuses the credentials{who}",
-        hint="check sasl_username, sasl_password, sasl_mechanism and security_protocol",
-    )
-
-
-def tls(options: Connection, reason: str, payload: str | None = None) -> SetupError:
-    return SetupError(
-        "tls",
-        f"no secure connection to the broker at {options.bootstrap_servers}: {_plain(reason)}",
-        hint="ssl_ca_location names the certificates to trust, and security_protocol how to come in",
-    )
-
-
-def _denied(options: Connection, reason: str, payload: str | None = None) -> SetupError:
-    return SetupError("denied", f"the broker at {options.bootstrap_servers} does not allow it: {reason}")
 
 
 def _refused(options: Connection, reason: str, payload: str | None = None) -> DataError:
@@ -230,10 +139,11 @@ _Maker = Callable[["Connection", str, "str | None"], PenstockError]
 _KINDS: dict[str, _Maker] = {
     "refused": _refused,
     "fenced": _fenced,
-    "unreachable": _unreachable,
+    "unreachable": no_answer,
     "credentials": bad_credentials,
     "tls": tls,
     "setting": _bad_setting,
+    "denied": denied,
     "failed": _failed,
 }
 _CLASS = r"org\.apache\.kafka\.common\.errors\.{}Exception:(?P<reason>.*)"
@@ -245,16 +155,10 @@ _JAVA: dict[str, _Maker] = {
     r"org\.apache\.kafka\.common\.(?:errors\.)?InvalidRecordException:(?P<reason>.*)": _refused,
     _CLASS.format("InvalidTimestamp"): _refused,
     r"(?P<reason>Failed to append record because it was part of a batch.*)": _refused,
-    _CLASS.format(r"(?:Topic|Group|Cluster|TransactionalId)?Authorization"): _denied,
+    _CLASS.format(r"(?:Topic|Group|Cluster|TransactionalId)?Authorization"): denied,
     _CLASS.format(r"(?:ProducerFenced|InvalidProducerEpoch)"): _fenced,
     r"org\.apache\.kafka\.common\.config\.ConfigException:(?P<reason>.*)": _bad_setting,
     r"Failed to (?:resolve|construct)[^\n]*\n.*?ConfigException:(?P<reason>.*)": _bad_setting,
-    _PASSING.pattern + r":(?P<reason>.*)": _unreachable,
+    _PASSING.pattern + r":(?P<reason>.*)": no_answer,
 }
 """In this order: what is said first is nearer to the cause."""
-
-
-def _plain(text: str) -> str:
-    """A reason of librdkafka's without its log's ornaments."""
-    text = re.sub(r"^(?:\w+://)?\S*?/(?:bootstrap|\d+): ", "", text)
-    return re.sub(r" \(after \d+ms in state \w+.*?\)", "", text).strip()

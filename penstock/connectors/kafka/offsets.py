@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.connectors.kafka.client import PATIENCE, Cluster
-from penstock.connectors.kafka.errors import lost
 from penstock.connectors.kafka.options import Source
-from penstock.connectors.kafka.start import EARLIEST, LATEST, Start
+from penstock.connectors.messaging.start import Start
+from penstock.connectors.telling import lost
 from penstock.errors import DataError, did_you_mean
 from penstock.options import Value
+from penstock.streams.kafka.client import PATIENCE, Cluster
+from penstock.streams.kafka.offsets import EARLIEST, LATEST, Offsets, listed
 
-Offsets = dict[tuple[str, int], int]
-"""By topic and partition."""
 SAMPLE = 10_000
 
 
@@ -82,25 +81,6 @@ def begin_of(
 def is_committed(source: Source) -> bool:
     """Whether a source reads only what transactions have committed."""
     return str(source.consumer.get("isolation.level", "read_committed")) == "read_committed"
-
-
-def listed(
-    cluster: Cluster, partitions: Offsets, *, time: int | None = None, committed: bool = True
-) -> Offsets:
-    """The offsets that the brokers tell; -1 where no message is as late as `time`."""
-    from confluent_kafka import IsolationLevel, TopicPartition, admin
-
-    spec: Any = vars(admin)["OffsetSpec"]  # untyped there
-    specs = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
-    asked = {
-        TopicPartition(*place): specs[kind] if time is None else spec.for_timestamp(time)
-        for place, kind in partitions.items()
-    }
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    told = cluster.answers(
-        lambda: cluster.admin.list_offsets(asked, isolation_level=level, request_timeout=PATIENCE)
-    )
-    return {(place.topic, place.partition): found.offset for place, found in told.items()}
 
 
 def as_json(offsets: Offsets) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
-from penstock.connectors.base import SinkOptions, SourceOptions
 from penstock.connectors.kafka.connection import Connection, Plain
-from penstock.connectors.kafka.start import Start, parse_start
+from penstock.connectors.messaging.options import MessageSink, MessageSource
+from penstock.connectors.messaging.start import Start, parse_start
 
-KeyFormat = Literal["string", "json", "binary", "int", "long"]
 
-
-class Source(Connection, SourceOptions):
+class Source(Connection, MessageSource):
     topic: tuple[str, ...] = Field(
         (),
         description="The topic; several separated by commas.",
@@ -25,45 +22,6 @@ class Source(Connection, SourceOptions):
         None,
         description="A regular expression (Java's) for the names of all topics to read.",
         validation_alias=AliasChoices("topic_pattern", "topic-pattern", "subscribePattern", "topics.regex"),
-    )
-    start: str | int | dict[str, Any] | None = Field(
-        None,
-        description="Where a new pipeline begins: earliest, latest, a time such as '2024-01-31T12:00:00Z', or"
-        ' offsets as JSON: {"0": 42} or {"topic": {"0": 42}}.',
-        validation_alias=AliasChoices(
-            "start", "scan.startup.mode", "startingOffsets", "starting_offsets", "auto.offset.reset",
-            "auto_offset_reset",
-        ),
-    )  # fmt: skip
-    start_timestamp: int | None = Field(
-        None,
-        description="Milliseconds since 1970 where `start = 'timestamp'` begins.",
-        validation_alias=AliasChoices(
-            "start_timestamp", "scan.startup.timestamp.millis", "scan.startup.timestamp-millis",
-            "startingTimestamp",
-        ),
-    )  # fmt: skip
-    bounded: bool = Field(
-        False, description="Whether to end when all is read that is there; the next run goes on from there."
-    )
-    format: str = Field(
-        "json",
-        description="How rows stand in the messages.",
-        validation_alias=AliasChoices("format", "value.format", "value_format"),
-    )
-    key: str | None = Field(
-        None, description="The column that is the key, too: kept for whoever reads it, without effect."
-    )
-    key_format: KeyFormat = Field(
-        "string",
-        description="How `_key` stands in the messages: json is kept as text; int and long are big-endian.",
-        validation_alias=AliasChoices("key_format", "key.format"),
-    )
-    max_rows_per_batch: int | None = Field(
-        None,
-        gt=0,
-        description="The most messages of a batch.",
-        validation_alias=AliasChoices("max_rows_per_batch", "maxOffsetsPerTrigger"),
     )
     consumer: dict[str, Plain] = Field(
         {},
@@ -76,11 +34,6 @@ class Source(Connection, SourceOptions):
     def _names(cls, value: Any) -> Any:
         parts = value if isinstance(value, list | tuple) else str(value).split(",")
         return tuple(str(part).strip() for part in parts if str(part).strip())
-
-    @field_validator("key_format", mode="before")
-    @classmethod
-    def _key_format(cls, value: Any) -> Any:
-        return _known_key_format(value)
 
     @model_validator(mode="after")
     def _valid(self) -> Source:
@@ -97,39 +50,16 @@ class Source(Connection, SourceOptions):
         return parse_start(self.start, self.start_timestamp, self.topic)
 
 
-class Sink(Connection, SinkOptions):
+class Sink(Connection, MessageSink):
     topic: str | None = Field(
         None,
         description="The topic; a row whose column `_topic` names one goes there.",
         validation_alias=AliasChoices("topic", "kafka.topic", "topics"),
     )
-    format: str = Field(
-        "json",
-        description="How rows stand in the messages; a single column `value` is a message as it is.",
-        validation_alias=AliasChoices("format", "value.format", "value_format"),
-    )
-    key: tuple[str, ...] = Field(
-        (),
-        description="The column whose value is the key; several, separated by commas, are a JSON object.",
-        validation_alias=AliasChoices("key", "key.fields", "key.field", "primary_key"),
-    )
-    key_format: KeyFormat = Field(
-        "string",
-        description="How keys are written: json is an object of the key's columns; int and long are"
-        " big-endian.",
-        validation_alias=AliasChoices("key_format", "key.format"),
-    )
-    headers: dict[str, str] = Field({}, description="Headers of every message, such as headers.team.")
     delivery_guarantee: Literal["at_least_once", "exactly_once"] = Field(
         "at_least_once",
         description="exactly_once writes transactions, whose rows consumers with read_committed see once.",
         validation_alias=AliasChoices("delivery_guarantee", "delivery.guarantee", "sink.delivery-guarantee"),
-    )
-    preserve_timestamps: bool = Field(
-        False, description="Whether messages keep the time that rows have in `_timestamp`."
-    )
-    timestamp_column: str | None = Field(
-        None, description="The column whose time is that of the message; `_timestamp` where there is one."
     )
     create_topic: bool = Field(True, description="Whether to make the topic when it is not there.")
     producer: dict[str, Plain] = Field(
@@ -138,41 +68,16 @@ class Sink(Connection, SinkOptions):
         validation_alias=AliasChoices("producer", "producer_config", "properties", "kafka"),
     )
 
-    @field_validator("key", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        parts = value if isinstance(value, list | tuple) else re.split(r"[,;]", str(value))
-        return tuple(str(part).strip() for part in parts if str(part).strip())
-
-    @field_validator("headers", mode="before")
-    @classmethod
-    def _texts(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in value.items()}
-
     @field_validator("delivery_guarantee", mode="before")
     @classmethod
     def _guarantee(cls, value: Any) -> Any:
         return value.lower().replace("-", "_") if isinstance(value, str) else value
 
-    @field_validator("key_format", mode="before")
-    @classmethod
-    def _key_format(cls, value: Any) -> Any:
-        return _known_key_format(value)
-
     @model_validator(mode="after")
     def _valid(self) -> Sink:
-        if self.mode == "overwrite":
-            raise ValueError("a topic is only appended to")
         if self.delivery_guarantee == "exactly_once":
             if not self.topic:
                 raise ValueError("exactly_once needs a topic")
             if str(self.producer.get("acks", "all")) not in ("all", "-1"):
                 raise ValueError("exactly_once needs acks 'all'")
         return self
-
-
-def _known_key_format(value: Any) -> Any:
-    names = {"text": "string", "raw": "binary", "bytes": "binary", "integer": "int", "bigint": "long"}
-    return names.get(value.lower(), value.lower()) if isinstance(value, str) else value

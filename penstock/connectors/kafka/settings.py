@@ -1,15 +1,14 @@
-"""What Kafka's two clients are told: Java's inside Spark, librdkafka on the driver and in Python workers."""
+"""What Kafka's two clients are told: Java's inside Spark, and librdkafka as a producer in Python workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from penstock.connectors.kafka.chunks import Target
 from penstock.connectors.kafka.connection import Connection
 from penstock.connectors.kafka.options import Sink
-from penstock.errors import SetupError
+from penstock.streams.kafka.settings import pem
 
 _MISJUDGED = 20
 """How many times larger than expected a batch of compressed messages may become."""
@@ -51,11 +50,11 @@ def java_settings(options: Connection, settings: Mapping[str, Any]) -> dict[str,
     if options.security_protocol.endswith("SSL"):
         if options.ssl_ca_location:
             told["ssl.truststore.type"] = "PEM"
-            told["ssl.truststore.certificates"] = _pem(options.ssl_ca_location, "ssl_ca_location")
+            told["ssl.truststore.certificates"] = pem(options.ssl_ca_location, "ssl_ca_location")
         if options.ssl_certificate and options.ssl_key:
             told["ssl.keystore.type"] = "PEM"
-            told["ssl.keystore.certificate.chain"] = _pem(options.ssl_certificate, "ssl_certificate")
-            told["ssl.keystore.key"] = _pem(options.ssl_key.get_secret_value(), "ssl_key")
+            told["ssl.keystore.certificate.chain"] = pem(options.ssl_certificate, "ssl_certificate")
+            told["ssl.keystore.key"] = pem(options.ssl_key.get_secret_value(), "ssl_key")
         if options.ssl_key_password:
             told["ssl.key.password"] = options.ssl_key_password.get_secret_value()
         if not options.ssl_verify_hostname:
@@ -66,31 +65,6 @@ def java_settings(options: Connection, settings: Mapping[str, Any]) -> dict[str,
 def _jaas(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
-
-
-def c_settings(options: Connection) -> dict[str, Any]:
-    """What librdkafka is told to reach the brokers; files are read here, since workers may not have them."""
-    told: dict[str, Any] = {
-        "bootstrap.servers": options.bootstrap_servers,
-        "security.protocol": options.security_protocol,
-        "log_level": 0,  # what happens is told by errors; else it stands on the terminal, too
-    }
-    if options.security_protocol.startswith("SASL"):
-        assert options.sasl_password is not None
-        told["sasl.mechanism"] = options.sasl_mechanism
-        told["sasl.username"] = options.sasl_username
-        told["sasl.password"] = options.sasl_password.get_secret_value()
-    if options.security_protocol.endswith("SSL"):
-        if options.ssl_ca_location:
-            told["ssl.ca.pem"] = _pem(options.ssl_ca_location, "ssl_ca_location")
-        if options.ssl_certificate and options.ssl_key:
-            told["ssl.certificate.pem"] = _pem(options.ssl_certificate, "ssl_certificate")
-            told["ssl.key.pem"] = _pem(options.ssl_key.get_secret_value(), "ssl_key")
-        if options.ssl_key_password:
-            told["ssl.key.password"] = options.ssl_key_password.get_secret_value()
-        if not options.ssl_verify_hostname:
-            told["ssl.endpoint.identification.algorithm"] = "none"
-    return told
 
 
 def is_compressed(settings: Mapping[str, Any]) -> bool:
@@ -148,15 +122,3 @@ def c_producer_settings(settings: Mapping[str, Any], largest: int | None) -> dic
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _pem(value: str, option: str) -> str:
-    if value.lstrip().startswith("-----BEGIN"):
-        return value
-    try:
-        return Path(value).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = getattr(failure, "strerror", None) or "not text"
-        raise SetupError(
-            "tls", f"cannot read {option} {value}: {reason}", hint="give a PEM file, or its text"
-        ) from None

@@ -1,4 +1,4 @@
-"""Where a Kafka source begins: `earliest`, `latest`, a time, or offsets of partitions."""
+"""Where a source of messages begins: `earliest`, `latest`, a time, or offsets of partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = {
 }  # fmt: skip
 _EXPECTED = "expected earliest, latest, a time such as '2024-01-31T12:00:00Z', or offsets as JSON"
 EARLIEST, LATEST = -2, -1
-"""What Spark writes for an offset that is not known yet."""
+"""What stands for an offset that is not known yet, as in Spark and Kafka."""
 
 
 @dataclass(frozen=True)

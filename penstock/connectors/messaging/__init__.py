@@ -1,0 +1,1 @@
+"""What connectors to systems of messages share: options, hidden columns, decoding, start positions."""
