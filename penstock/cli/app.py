@@ -4,18 +4,54 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 import typer
 
-from penstock.cli import dlq, doctor, look, pipelines, project, render, run, text
+from penstock.cli import render
+from penstock.cli.lazy import LazyGroup, Several
 from penstock.errors import InputError, PenstockError, RunError
 
 INTERRUPTED = 130
 
+
+class _Penstock(LazyGroup):
+    places: ClassVar[Mapping[str, str | Several]] = {
+        "run": "run:run",
+        "ps": "pipelines:ps",
+        "stop": "pipelines:stop",
+        "reset": "pipelines:reset",
+        "check": "text:check",
+        "fmt": "text:fmt",
+        "explain": "text:explain",
+        "inspect": "look:inspect",
+        "describe": "look:describe",
+        "connectors": "look:connectors",
+        "formats": "look:formats",
+        "init": "project:init",
+        "demo": "project:demo",
+        "doctor": "doctor:doctor",
+        "flux": "flux:flux",
+        "tap": "tap:tap",
+        "top": "top:top",
+        "ls": "streams:ls",
+        "copy": "copy:copy",
+        "stream": Several(
+            "Looks after streams.",
+            {"create": "streams:create", "describe": "streams:describe", "delete": "streams:delete"},
+        ),
+        "dlq": Several(
+            "Dead letters: what could not be read or delivered.",
+            {"ls": "dlq:ls", "show": "dlq:show", "replay": "dlq:replay"},
+        ),
+        "config": Several("Looks into YAML files.", {"show": "project:config_show"}),
+    }
+
+
 app = typer.Typer(
     name="penstock",
+    cls=_Penstock,
     help="One SQL statement moves data from anywhere to anywhere, on Spark.\n\n"
     "Begin with: penstock demo, or penstock init my-project",
     epilog="Exit codes: 0 done, 1 failed while running, 2 what you wrote is wrong, 3 the environment is,"
@@ -24,29 +60,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-config = typer.Typer(help="Looks into YAML files.")
-config.command("show")(project.config_show)
-letters = typer.Typer(help="Dead letters: what could not be read or delivered.")
-letters.command("ls")(dlq.ls)
-letters.command("show")(dlq.show)
-letters.command("replay")(dlq.replay)
-
-app.command()(run.run)
-app.command()(pipelines.ps)
-app.command()(pipelines.stop)
-app.command()(pipelines.reset)
-app.command()(text.check)
-app.command()(text.fmt)
-app.command()(text.explain)
-app.command()(look.inspect)
-app.command()(look.describe)
-app.command()(look.connectors)
-app.command()(look.formats)
-app.command()(project.init)
-app.command()(project.demo)
-app.command()(doctor.doctor)
-app.add_typer(letters, name="dlq")
-app.add_typer(config, name="config")
 
 
 def _version(asked: bool) -> None:

@@ -53,6 +53,29 @@ Config = Annotated[
     Path | None,
     typer.Option("--config", "-c", metavar="FILE", help="A project file, in place of penstock.yaml."),
 ]
+StreamUri = Annotated[
+    str,
+    typer.Argument(metavar="URI", help="A stream: kafka://localhost:9092/news.", show_default=False),
+]
+StreamFormat = Annotated[
+    str,
+    typer.Option(
+        "--format", "-f", metavar="ndjson|csv|msgpack|raw", help="How messages stand one after another."
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group", metavar="NAME", help="Keep the place under this name, and go on there next time."
+    ),
+]
+From = Annotated[
+    str,
+    typer.Option("--from", metavar="earliest|latest|TIME|SEQ", help="Where to begin."),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME|now", help="Where to end; times are in UTC.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 

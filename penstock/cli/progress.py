@@ -130,7 +130,7 @@ class _Screen:
                 return
             if not isinstance(self._shown, Progress):
                 self.clear()
-                self._shown = _bar(_console(self._stderr))
+                self._shown = bar(_console(self._stderr))
             progress = self._shown
             (task,) = progress.task_ids or (progress.add_task(what, total=None, count=""),)
             count = f"{done}/{total} tasks" if total else ""
@@ -145,7 +145,8 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream)
 
 
-def _bar(console: Console) -> Progress:
+def bar(console: Console) -> Progress:
+    """A bar that goes when it ends, drawn when it is told to; tasks have a field `count`."""
     from rich.progress import (
         BarColumn,
         Progress,

@@ -17,7 +17,7 @@ TIMEOUT = 2.0
 PORTS = {
     "kafka": 9092, "spark": 7077, "http": 80, "https": 443, "ws": 80, "wss": 443, "postgresql": 5432,
     "postgres": 5432, "mysql": 3306, "mariadb": 3306, "redis": 6379, "rediss": 6379, "mongodb": 27017,
-    "nats": 4222, "pulsar": 6650,
+    "nats": 4222, "pulsar": 6650, "pulsar+ssl": 6651,
 }  # fmt: skip
 """Where a server of this scheme listens unless a port is written."""
 

@@ -18,7 +18,7 @@ from penstock.errors import InputError, SetupError
 
 if TYPE_CHECKING:
     from penstock.api import Checked, Session
-    from penstock.engine.skipping import Scanned
+    from penstock.connectors.scanned import Scanned
     from penstock.plan.nodes import Plan
 
 NOT_FORMATTED = 2

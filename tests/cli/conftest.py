@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.cli import main
+from tests.cli.backends import EACH, Backend, backend_of
 from tests.cli.command import Penstock, Result
 
 if TYPE_CHECKING:
@@ -37,3 +39,19 @@ def penstock_spark(penstock: Penstock, spark: SparkSession, monkeypatch: pytest.
 
     monkeypatch.setattr(api, "Session", partial(api.Session, spark=spark))
     return penstock
+
+
+@pytest.fixture(params=EACH)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """Each backend that has streams to look after."""
+    backend = backend_of(request.param, tmp_path, request)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def streams(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """Streams in the folder `streams`, for what is the same everywhere."""
+    backend = backend_of("file", tmp_path, request)
+    yield backend
+    backend.close()

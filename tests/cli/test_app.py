@@ -18,7 +18,7 @@ from tests.cli.command import Penstock
 
 COMMANDS = [
     "run", "check", "fmt", "explain", "inspect", "describe", "connectors", "formats", "init", "demo",
-    "doctor",
+    "doctor", "flux", "tap", "ls", "copy", "stream create", "stream describe", "stream delete",
 ]  # fmt: skip
 WITHOUT_SPARK = [
     ["check", "-e", "SELECT a FROM 'x.csv' WHERE b > 1 INTO 'out/*.parquet'"],
@@ -48,7 +48,7 @@ def test_no_arguments_print_help(penstock: Penstock) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(command: str) -> None:
-    result = CliRunner().invoke(app, [command, "--help"])
+    result = CliRunner().invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert f"Example: penstock {command}" in result.stdout
 

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -35,8 +37,21 @@ def parquet_damaged_inside(folder: Path) -> None:
     (folder / "in.parquet").write_bytes(content[:100] + b"\x55" * 2000 + content[2100:])
 
 
+TEXTS = pa.table({"id": ["1", "x"], "name": ["a", "b"]})
+
+
 def parquet_of_texts(folder: Path) -> None:
-    pq.write_table(pa.table({"id": ["1", "2"], "name": ["a", "b"]}), folder / "in.parquet")
+    pq.write_table(TEXTS, folder / "in.parquet")
+
+
+def orc_of_texts(folder: Path) -> None:
+    pyarrow.orc.write_table(TEXTS, folder / "in.orc")
+
+
+def avro_of_texts(folder: Path) -> None:
+    fields = [{"name": name, "type": ["null", "string"]} for name in TEXTS.column_names]
+    with (folder / "in.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, TEXTS.to_pylist())
 
 
 def avro_damaged_inside() -> bytes:
@@ -124,7 +139,27 @@ MISTAKES = [
         "Parquet of another type",
         parquet_of_texts,
         COLUMNS.format("in.parquet") + f"SELECT * FROM s {INTO}",
-        ("error[column-types]", "in.parquet has id as BINARY, which cannot be read as BIGINT", "statement:"),
+        ("error[column-types]", "in.parquet has id as STRING, which cannot be read as BIGINT", "statement:"),
+    ),
+    Mistake(
+        "Parquet of a type that Spark does not have",
+        lambda folder: pq.write_table(
+            pa.table({"id": [1], "name": pa.array([1], pa.time32("ms"))}), folder / "in.parquet"
+        ),
+        COLUMNS.format("in.parquet") + f"SELECT * FROM s {INTO}",
+        ("error[column-types]", "in.parquet has name as INT32, which cannot be read as STRING", "statement:"),
+    ),
+    Mistake(
+        "ORC of another type",
+        orc_of_texts,
+        COLUMNS.format("in.orc") + f"SELECT * FROM s {INTO}",
+        ("error[column-types]", "in.orc has id as STRING, which cannot be read as BIGINT", "statement:"),
+    ),
+    Mistake(
+        "Avro of another type",
+        avro_of_texts,
+        COLUMNS.format("in.avro") + f"SELECT * FROM s {INTO}",
+        ("error[column-types]", "in.avro has id as STRING, which cannot be read as BIGINT", "statement:"),
     ),
     Mistake(
         "malformed ORC",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 from penstock.cli.interrupt import Interruptible
 from penstock.errors import RunError
 from tests.cli.command import Penstock
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +72,7 @@ def test_without_spark_it_ends_at_once() -> None:
 def test_a_running_statement_is_interrupted(penstock_spark: Penstock, spark: SparkSession) -> None:
     def wait_and_press() -> None:
         tracker = spark.sparkContext.statusTracker()
-        while not tracker.getActiveJobsIds():
-            time.sleep(0.05)
+        until(tracker.getActiveJobsIds, "a job")
         press()
 
     Thread(target=wait_and_press, daemon=True).start()

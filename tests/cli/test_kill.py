@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 ROWS = 1_000_000
@@ -29,18 +29,11 @@ def _run(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _wait_for(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.spark
 def test_a_killed_run_is_done_anew(tmp_path: Path) -> None:
     """The second one waits for the first one's JVM, and leaves nothing of it."""
     with _run(tmp_path) as first:
-        _wait_for(lambda: any((tmp_path / "out").glob(".penstock-*/**/*.parquet")))
+        until(lambda: any((tmp_path / "out").glob(".penstock-*/**/*.parquet")), "a part of the rows", first)
         first.send_signal(signal.SIGKILL)
     assert not list((tmp_path / "out").glob("*.parquet"))
     with _run(tmp_path) as second:

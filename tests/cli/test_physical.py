@@ -76,7 +76,9 @@ def test_both_plans_in_json(penstock_spark: Penstock) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["out/*.parquet", "delta://out", "iceberg://catalog.db.out"], ids=["files", "delta", "iceberg"]
+    "where",
+    ["out/*.parquet", "delta://out", "iceberg://catalog.db.out", "hudi://out"],
+    ids=["files", "delta", "iceberg", "hudi"],
 )
 def test_explain_tells_what_is_skipped(penstock_spark: Penstock, where: str) -> None:
     """Partitions that a condition leaves out are not read, nor are columns that nobody asks for."""
@@ -94,3 +96,16 @@ def test_explain_tells_what_is_skipped(penstock_spark: Penstock, where: str) -> 
     assert "p" in scan["filters"]
     shown = penstock_spark("explain", "--physical", "-e", f"SELECT s FROM '{read}' WHERE p = 1")
     assert f"{scan['files']} of {4 * scan['files']} files" in shown.out
+
+
+def test_explain_of_an_earlier_state(penstock_spark: Penstock) -> None:
+    """It is told what that one has, not the newest."""
+    into = "INTO 'iceberg://catalog.db.t' WITH (mode = 'append', partition_by = 'p')"
+    for rows in (40, 8):
+        made = penstock_spark("run", "-e", f"SELECT {COLUMNS}, id % 4 AS p FROM range({rows}) {into}")
+        assert made.code == 0, made.err
+    told = json.loads(penstock_spark("inspect", "iceberg://catalog.db.t", "--json").out.splitlines()[0])
+    first = told["facts"]["newest commits"][-1].partition(":")[0]
+    query = f"SELECT s FROM 'iceberg://catalog.db.t' WITH (snapshot = {first}) WHERE p = 1"
+    (scan,) = json.loads(penstock_spark("explain", "--physical", "--json", "-e", query).out)["scans"]
+    assert scan["files_skipped"] == 3 * scan["files"] > 0

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ import pytest
 from penstock.cli import progress, render, status
 from penstock.engine.delivery import Delivered
 from penstock.engine.progress import Progress
+from tests.waiting import until
 
 ERASED = "\x1b[2K"
 
@@ -109,10 +109,7 @@ def test_lines_of_streams_take_the_place_of_the_bar(monkeypatch: pytest.MonkeyPa
     streams: list[Stream] = []
 
     def drawn(text: str, *, after: str) -> None:
-        deadline = time.monotonic() + 10
-        while text not in terminal.getvalue().partition(after)[2]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: text in terminal.getvalue().partition(after)[2], f"{text!r} after {after!r}")
 
     def work() -> Iterator[str]:
         drawn("6/20", after="moving")

@@ -8,15 +8,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
+
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 WATCH = (
@@ -64,14 +64,6 @@ def ids(folder: Path) -> list[int]:
     return sorted(row[0] for row in duckdb.sql(f"SELECT id FROM '{folder}/out/*.parquet'").fetchall())
 
 
-def wait_for(happens: Callable[[], Any], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
-    while not happens():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def by_signal(one: signal.Signals) -> Callable[[Path, subprocess.Popen[str]], None]:
     return lambda folder, process: process.send_signal(one)
 
@@ -92,7 +84,7 @@ def test_a_stream_ends_clean_and_the_next_run_goes_on(
 ) -> None:
     put(tmp_path, *range(5))
     with streaming(tmp_path) as first:
-        wait_for(lambda: ids(tmp_path), first)
+        until(lambda: ids(tmp_path), "rows", first)
         stop(tmp_path, first)
         _, told = first.communicate(timeout=60)
     assert first.returncode == 0, told
