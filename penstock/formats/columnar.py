@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from penstock.formats.base import Format
+from penstock.formats.fitting import Misfit, misfits
+from penstock.formats.footers import types_in
 from penstock.formats.frames import columns_of, finished, nothing_to_infer, spark_ddl, under_base, wanted
+from penstock.formats.paths import files_of
+from penstock.formats.pruning import left
 from penstock.formats.unknown import lacking
-from penstock.formats.whole_files import bad_file, names_in, read_sound, rejects_of_files, sift
+from penstock.formats.whole_files import bad_file, read_sound, rejects_of_files, sift, unopened
 from penstock.options import Options
 from penstock.schema import Column, Unknown
 
@@ -61,7 +66,7 @@ class Columnar(Format):
             raise
         except Py4JJavaError:
             # The columns are those of the sound files; what becomes of the others is seen when they are read.
-            sound, damaged = sift(spark, self.name, paths)
+            sound, damaged = sift(self.name, paths, lambda files: misfits(spark, self.name, files, (), ()))
             if not damaged:
                 raise
             if not sound:
@@ -77,7 +82,12 @@ class Columnar(Format):
             frame = self._load(spark, files, columns, request)
             return finished(frame, used, request, row_index=self._row_index)
 
-        return read_sound(spark, self.name, paths, request, load)
+        look = self._look(spark, columns, request)
+        if request.on_error != "fail":
+            return read_sound(spark, self.name, paths, look, load)
+        for file, why in look(left(files_of(paths), request)).items() if request.prune(columns) else ():
+            raise why.error(file) if isinstance(why, Misfit) else unopened(self.name, file, why)
+        return load(paths)
 
     def rejects(
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...], request: Any
@@ -85,7 +95,14 @@ class Columnar(Format):
         def load(files: list[str]) -> DataFrame:
             return self._load(spark, files, columns, request)
 
-        return rejects_of_files(spark, self.name, paths, request.prune(columns), load)
+        look = self._look(spark, columns, request)
+        return rejects_of_files(spark, self.name, paths, request.prune(columns), look, load)
+
+    def _look(
+        self, spark: SparkSession, columns: tuple[Column, ...], request: Any
+    ) -> Callable[[list[str]], dict[str, Misfit | Exception]]:
+        """Tells which of some files cannot be read as these columns."""
+        return lambda files: misfits(spark, self.name, files, columns, request.prune(columns))
 
     def _load(
         self, spark: SparkSession, files: list[str], columns: tuple[Column, ...], request: Any
@@ -97,11 +114,10 @@ class Columnar(Format):
         self, spark: SparkSession, paths: list[str], columns: tuple[Column, ...]
     ) -> tuple[Unknown, ...]:
         found: list[Unknown] = []
-        for path in paths:
-            known = {c.name.lower() for c in (*columns, *(u.column for u in found))}
-            if any(name.lower() not in known for name in names_in(spark, self.name, path)):
+        for path, types in types_in(spark, self.name, paths).items():
+            if not isinstance(types, Exception):
                 told = [*columns, *(u.column for u in found)]
-                found += lacking(self.discover(spark, [path]), told, f"file {path}")
+                found += lacking(columns_of(types), told, f"file {path}")
         return tuple(found)
 
     def write(self, frame: DataFrame, path: str, partition_by: tuple[str, ...] = ()) -> None:

@@ -37,5 +37,14 @@ def local_files(spark: SparkSession, paths: list[str]) -> list[Path] | None:
     return None if any(file.name.lower().endswith(FOREIGN) for file in files) else files
 
 
+def files_of(paths: list[str]) -> list[str]:
+    """All files of `paths`, without hidden ones in folders; those elsewhere are files already."""
+    found: list[str] = []
+    for path in paths:
+        local = local_path(path)
+        found += map(str, _inside(local)) if local is not None and local.is_dir() else [path]
+    return found
+
+
 def _inside(folder: Path) -> list[Path]:
     return sorted(e for e in folder.iterdir() if not e.name.startswith((".", "_")) and not e.is_dir())

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from penstock.errors import DataError
 from penstock.formats.base import REJECTED, REJECTS
-from penstock.formats.frames import broken_rows, file_path
-from penstock.formats.paths import local_path
+from penstock.formats.frames import broken_rows
+from penstock.formats.paths import files_of, local_path
 from penstock.schema import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Load = Callable[[list[str]], "DataFrame"]
+Look = Callable[[list[str]], Mapping[str, object]]
+"""Those of files that cannot be read, each with the reason: an exception for one that does not open."""
 
 
-def read_sound(spark: SparkSession, kind: str, paths: list[str], request: Any, load: Load) -> DataFrame:
-    """Reads the files; unless a bad one is to fail, each bad file is one rejected row without values."""
-    if request.on_error == "fail":
-        return load(paths)
-    sound, damaged = sift(spark, kind, paths)
+def read_sound(spark: SparkSession, kind: str, paths: list[str], look: Look, load: Load) -> DataFrame:
+    """Reads the files; each bad one is one rejected row without values."""
+    sound, damaged = sift(kind, paths, look)
     if not damaged:
         return load(paths)
     frame = load(sound)
@@ -31,10 +30,10 @@ def read_sound(spark: SparkSession, kind: str, paths: list[str], request: Any, l
 
 
 def rejects_of_files(
-    spark: SparkSession, kind: str, paths: list[str], used: Sequence[Column], load: Load
+    spark: SparkSession, kind: str, paths: list[str], used: Sequence[Column], look: Look, load: Load
 ) -> DataFrame:
-    """The damaged files, and the rows of the sound ones that their columns forbid."""
-    sound, damaged = sift(spark, kind, paths)
+    """The bad files, and the rows of the sound ones that their columns forbid."""
+    sound, damaged = sift(kind, paths, look)
     rows = [(None, error, file, None) for file, error in damaged.items()]
     files = spark.createDataFrame(rows, REJECTS)
     if not sound or all(c.nullable and "CHAR" not in c.type.upper() for c in used):
@@ -47,50 +46,31 @@ def bad_file(file: str, reason: str) -> DataError:
     return DataError("bad-file", f"{file} is damaged: {reason}", hint="get it again, or check `format`")
 
 
-def sift(spark: SparkSession, kind: str, paths: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The files that open, and those that do not, with the reason."""
-    listed = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
-    files = [row[0] for row in listed.select(file_path()).collect()]
-    reasons = {file: damage(spark, kind, file) for file in files}
-    damaged = {file: reason for file, reason in reasons.items() if reason}
-    return [file for file in files if file not in damaged], damaged
-
-
-def damage(spark: SparkSession, kind: str, file: str) -> str | None:
-    """What is wrong with a file of this kind, by its footer or header; None when it opens."""
+def unopened(kind: str, file: str, failure: Exception) -> Exception:
+    """What to raise for a file that does not open; of stores, their connectors know what they say."""
     local = local_path(file)
+    reason = None if local is None else _damage(kind, local)
+    return failure if reason is None else bad_file(str(local), reason)
+
+
+def sift(kind: str, paths: list[str], look: Look) -> tuple[list[str], dict[str, str]]:
+    """The files that can be read, and those that cannot, with the reason."""
+    files = files_of(paths)
+    reasons = {file: _damage(kind, local) for file in files if (local := local_path(file))}
+    bad = {file: reason for file, reason in reasons.items() if reason}
+    for file, why in look([file for file in files if file not in bad]).items():
+        bad[file] = f"not a whole {kind} file" if isinstance(why, Exception) else str(why)
+    return [file for file in files if file not in bad], bad
+
+
+def _damage(kind: str, file: Path) -> str | None:
+    """What is wrong with a file of this kind, by its footer or header; None when it opens."""
     try:
-        if local is None:
-            return _opened_by_spark(spark, kind, file)
-        _OPENERS[kind](local)
+        _OPENERS[kind](file)
     except PermissionError:
         raise
     except (OSError, ValueError, EOFError) as failure:
         return f"not a whole {kind} file: {' '.join(str(failure).split())[:200]}"
-    return None
-
-
-def names_in(spark: SparkSession, kind: str, file: str) -> list[str]:
-    """The columns that a file of this kind has, by its footer or header; none for one that does not open."""
-    local = local_path(file)
-    try:
-        if local is not None:
-            return _NAMES[kind](local)
-        return [] if _opened_by_spark(spark, kind, file) else spark.read.format(kind).load(file).columns
-    except PermissionError:
-        raise
-    except (OSError, ValueError, EOFError, KeyError):
-        return []
-
-
-def _opened_by_spark(spark: SparkSession, kind: str, file: str) -> str | None:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        spark.read.format(kind).load(file)
-    except (PySparkException, Py4JJavaError):
-        return f"not a whole {kind} file"
     return None
 
 
@@ -164,31 +144,6 @@ _OPENERS: dict[str, Callable[[Path], None]] = {
     "parquet": _open_parquet,
     "orc": _open_orc,
     "avro": _open_avro,
-}
-
-
-def _parquet_names(file: Path) -> list[str]:
-    import pyarrow.parquet
-
-    return list(pyarrow.parquet.read_schema(file).names)
-
-
-def _orc_names(file: Path) -> list[str]:
-    import pyarrow.orc
-
-    return list(pyarrow.orc.ORCFile(str(file)).schema.names)
-
-
-def _avro_names(file: Path) -> list[str]:
-    with file.open("rb") as stream:
-        schema = json.loads(_avro_header(stream)[b"avro.schema"])
-    return [field["name"] for field in schema["fields"]]
-
-
-_NAMES: dict[str, Callable[[Path], list[str]]] = {
-    "parquet": _parquet_names,
-    "orc": _orc_names,
-    "avro": _avro_names,
 }
 
 
