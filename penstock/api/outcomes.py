@@ -9,7 +9,7 @@ from penstock.plan.nodes import Plan
 from penstock.schema import Column
 
 if TYPE_CHECKING:
-    from penstock.engine.skipping import Scanned
+    from penstock.connectors.scanned import Scanned
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ class Session:
         self.project = config if isinstance(config, Project) else find_project(config)
         self._spark = spark
         self._opened = False
+        self._jars: dict[str, None] = {}
+        self._extensions: dict[str, None] = {}
         self._settings: dict[str, str] = {}
         self._catalog: Catalog | None = None
         self._running: list[Pipeline] = []
@@ -214,30 +216,33 @@ class Session:
         from penstock.engine.build import build, physical_plan
         from penstock.engine.skipping import scans_of
 
-        frame = build(self._fresh(checked, plan), plan.root).frame
-        return Physical(physical_plan(frame), scans_of(frame))
+        built = build(self._fresh(checked, plan), plan.root)
+        return Physical(physical_plan(built.frame), scans_of(built))
 
     def spark(self, checked: Checked | None = None) -> SparkSession:
         """The Spark session, with what `checked` needs: jars, and extensions of its SQL."""
-        from penstock.engine.session import close_session, lacks, open_session, require
+        from penstock.engine.session import close_session, is_running, lacks, open_session, require
 
         plans = checked.plans if checked else ()
-        extensions = _extensions(plans)
-        if self._spark is not None and lacks(self._spark, extensions):
+        extensions, early = _extensions(plans), _early_jars(plans)
+        if self._spark is not None and lacks(self._spark, extensions, early):
             if not self._opened or self.running:
-                require(self._spark, extensions)
-            # Ours, and idle: it can start anew. Extensions must be on the class path of its JVM.
+                require(self._spark, extensions, early)
+            # Ours, and idle: it can start anew, with all of it on the class path of its JVM.
             close_session(jvm=True)
             self._spark = None
         if self._spark is None:
+            # What came before may come again.
+            self._extensions |= dict.fromkeys(extensions)
+            self._jars |= dict.fromkeys(_jars(plans))
             secrets = self.project.secrets()
+            self._opened = not is_running()
             self._spark = open_session(
                 master=self.project.resolved("master", secrets),
                 settings={**self.project.resolved("spark", secrets), **self._settings},
-                jars=_jars(plans),
-                extensions=extensions,
+                jars=tuple(self._jars),
+                extensions=tuple(self._extensions),
             )
-            self._opened = True
         return self._spark
 
     def _fresh(self, checked: Checked, plan: Plan | None = None) -> SparkSession:
@@ -550,6 +555,12 @@ def _jars(plans: Sequence[Plan]) -> tuple[str, ...]:
         found |= dict.fromkeys(jar for connector in end.connectors for jar in connector.jars)
         found |= dict.fromkeys(end.format.jars if end.format else ())
     return tuple(found)
+
+
+def _early_jars(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Those of them that must be there when Spark starts."""
+    found = (c for end in _ends(plans) for c in end.connectors if c.starts_with_jars)
+    return tuple(dict.fromkeys(jar for connector in found for jar in connector.jars))
 
 
 def _extensions(plans: Sequence[Plan]) -> tuple[str, ...]:

@@ -52,7 +52,9 @@ class Project(Options):
         None, description="Where relative paths of tables begin; this file's folder unless set."
     )
     streams: Text | None = Field(
-        None, repr=False, description="Where bare names are streams: kafka://broker:9092."
+        None,
+        repr=False,
+        description="Where bare names are streams: kafka://broker:9092; a folder of the state unless set.",
     )
     data_sources: dict[str, InstanceOf[Endpoint]] = Field(
         default_factory=dict, description="Sources and sinks by name, each with a type and its options."

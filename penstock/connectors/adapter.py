@@ -74,7 +74,7 @@ def read_ranges(
     """The rows of these ranges, one task for each."""
     name = f"penstock_{type(reader).__name__.lower()}_{next(_numbers)}"
     source = type(
-        name, (_Source,), {"alias": name, "payload": _pickled((reader, ranges)), "ddl": ddl(columns)}
+        name, (_Source,), {"alias": name, "payload": pickled((reader, ranges)), "ddl": ddl(columns)}
     )
     spark.dataSource.register(source)
     return spark.read.format(name).load()
@@ -82,7 +82,7 @@ def read_ranges(
 
 def write(frame: DataFrame, writer: Writer, batch: Batch) -> list[Refused]:
     """Stores every partition of a frame as a part; makes them visible when all are there."""
-    payload = _pickled((writer, batch))
+    payload = pickled((writer, batch))
     with _named_jobs(frame.sparkSession):
         parts = frame.mapInArrow(lambda rows: _store(payload, iter(rows)), "payload STRING, error STRING")
         try:
@@ -203,7 +203,7 @@ def in_batches(
             yield pa.RecordBatch.from_pylist(more, schema=schema)
 
 
-def _pickled(thing: Any) -> bytes:
+def pickled(thing: Any) -> bytes:
     """`thing` with the code of its classes where a worker could not import them: a script, a test."""
     tops = {c.__module__.partition(".")[0] for part in thing for c in type(part).__mro__}
     here = [sys.modules[name] for name in sorted(tops) if name in sys.modules and not _installed(name)]

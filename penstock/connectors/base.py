@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
+from penstock.connectors.scanned import Scanned
 from penstock.errors import InputError, PenstockError
 from penstock.options import Duration, Options, Value
 from penstock.schema import METADATA_TYPES, Column, Unknown
@@ -274,6 +275,9 @@ class Limits:
     fill: int | None = None
     """Rows that are worth a batch; fewer wait until `patience` is over."""
     patience: timedelta | None = None
+    ends: Literal["never", "in_batches", "at_once"] = "never"
+    """Whether it reads only what is there when it begins, for a source that `fixes_its_end`: in batches of
+    whatever size, or all of it in one, since no other follows."""
 
 
 @dataclass(frozen=True)
@@ -353,6 +357,10 @@ class Reader:
         """The position just after the last row there is now."""
         raise NotImplementedError
 
+    def at(self, split: Split, time: datetime) -> Offset:
+        """The position of the first row that is not older; for sources whose streams begin at a time."""
+        raise NotImplementedError
+
     def read(self, split: Split, start: Offset, stop: Offset) -> Iterator[pa.RecordBatch | dict[str, Any]]:
         """The rows from `start` up to, and without, `stop`; the same ones each time it is asked."""
         raise NotImplementedError
@@ -389,12 +397,16 @@ class Connector:
     jars: ClassVar[tuple[str, ...]] = ()
     extensions: ClassVar[tuple[str, ...]] = ()
     """Classes that extend Spark's SQL; Spark must start with them."""
+    starts_with_jars: ClassVar[bool] = False
+    """Whether Spark must start with its jars: Hadoop finds the classes of a file system nowhere else."""
     private_jars: ClassVar[tuple[str, ...]] = ()
     """Jars that it loads by itself in order to write, since their classes must be kept from Spark's."""
     jar_files: tuple[Path, ...] = ()
     """Where its `private_jars` are; the engine fetches them, and tells before it checks the target."""
     passes_in_real_time: ClassVar[bool] = False
     """Whether Spark reads and writes it row by row: `stream_into` works, and `read` without Python."""
+    fixes_its_end: ClassVar[bool] = False
+    """Whether `stream` gives nothing that came after it began, where its limits say that it ends."""
     fills_batches: ClassVar[bool] = False
     """Whether `stream` waits by itself until a batch is worth it, by its limits."""
     Source: ClassVar[type[SourceOptions] | None] = None
@@ -502,6 +514,10 @@ class Connector:
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         """What `inspect` tells of a source: how many `files`, their `size` in bytes, its `partitions`."""
         return {}
+
+    def scanned(self, source: Any, request: ReadRequest) -> Scanned | None:
+        """How much of its files is read; None where Spark's own plan tells, or there are no files."""
+        return None
 
     def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
         """Makes few large files of a table's many small ones; what was done, in words and numbers."""

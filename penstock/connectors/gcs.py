@@ -1,7 +1,8 @@
 """Files in Google Cloud Storage. Exactly once: the files of a batch appear one after the other, each whole,
 and a batch that runs again replaces its own files.
 
-Without credentials in the options they are those of the machine, or those that `gcloud` keeps.
+Without credentials in the options they are those of the machine, or of the file that
+GOOGLE_APPLICATION_CREDENTIALS names.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ class Access(Options):
     )
     client_email: str | None = Field(None, description="A service account, in place of a file.")
     private_key: SecretStr | None = Field(None, description="Its private key.")
+    private_key_id: str | None = Field(None, description="The id of that key.")
     anonymous: bool = Field(False, description="Whether to come without credentials, as to public data.")
     endpoint: str | None = Field(None, description="The address of a store other than Google's.")
 
     @model_validator(mode="after")
     def _one_way_into_gcs(self) -> Access:
-        if (self.client_email is None) != (self.private_key is None):
-            raise ValueError("client_email and private_key belong together")
+        account = (self.client_email, self.private_key, self.private_key_id)
+        if any(part is None for part in account) != all(part is None for part in account):
+            raise ValueError("client_email, private_key and private_key_id belong together")
         ways = (self.service_account_file, self.client_email, self.anonymous or None)
         if sum(way is not None for way in ways) > 1:
             raise ValueError("service_account_file, client_email and anonymous exclude each other")
@@ -45,6 +48,7 @@ class Access(Options):
             "fs.gs.auth.service.account.json.keyfile": self.service_account_file,
             "fs.gs.auth.service.account.email": self.client_email,
             "fs.gs.auth.service.account.private.key": told(self.private_key),
+            "fs.gs.auth.service.account.private.key.id": self.private_key_id,
             "fs.gs.auth.null.enable": "true" if self.anonymous else None,
             "fs.gs.auth.service.account.enable": "false" if self.anonymous else None,
             # Failures are tried again as the sink or the stream says.

@@ -30,6 +30,7 @@ KEPT, ANEW, GONE = "kept", "anew", "gone"
 """It is updated, or inserted; it was deleted in between, so that nothing of it stays; it is deleted."""
 _ORDER, _DELETES = "_penstock_order", "_penstock_deletes"
 _FIRST, _LAST = "_penstock_first", "_penstock_last"
+_TEXT = re.compile("'[^']*'|\"[^\"]*\"")
 _NULL_KEY = "penstock-null-key: "
 
 
@@ -99,7 +100,7 @@ def stored(frame: DataFrame, sink: Merging) -> list[str]:
     """The columns that the table has: all but those that only say what is to happen."""
     if not sink.merge_on:
         return list(frame.columns)
-    named = {word.lower() for word in re.findall(r"\w+", sink.delete_on or "")}
+    named = {word.lower() for word in re.findall(r"\w+", _TEXT.sub("", sink.delete_on or ""))}
     named |= {name.lower() for name in sink.order_by}
     control = {name for name in named if name.startswith("_")} | {OPERATION, BEFORE}
     return [column for column in frame.columns if column.lower() not in control]
@@ -155,27 +156,36 @@ def fold(frame: DataFrame, sink: Merging) -> DataFrame:
         _change(f.max_by(deletes, order), f.bool_or(deletes)),
     )
     key, changed = ({name.lower() for name in names} for names in (sink.merge_on, sink.update_columns))
-    sides = ("" if c.lower() in key else f"{_LAST if c.lower() in changed else _FIRST}." for c in columns)
-    return ends.select(
-        *(f.col(side + quoted(c)).alias(c) for side, c in zip(sides, columns, strict=True)), CHANGE
-    )
+    told = {c: _LAST if c.lower() in changed else _FIRST for c in columns if c.lower() not in key}
+    # Keys stay as they are, without an alias: so Spark knows that the rows lie by them.
+    values = (f.col(f"{told[c]}.{quoted(c)}").alias(c) if c in told else f.col(quoted(c)) for c in columns)
+    return ends.select(*values, CHANGE)
 
 
-def statement(table: str, changes: str, columns: Sequence[str], sink: Merging) -> str:
-    """The MERGE that applies what `fold` made, a view of that name, to a table."""
+def may_delete(frame: DataFrame, sink: Merging) -> bool:
+    """Whether any of the changes may delete a row; else all that `fold` says is `KEPT`."""
+    return sink.delete_on is not None or OPERATION in (column.lower() for column in frame.columns)
+
+
+def statement(table: str, changes: str, columns: Sequence[str], sink: Merging, *, deletes: bool) -> str:
+    """The MERGE that applies what `fold` made, a view of that name, to a table.
+
+    Without deletions it needs no `CHANGE`, and is the cheaper for it.
+    """
     on = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in sink.merge_on)
     keys = {key.lower() for key in sink.merge_on}
     every = [column for column in columns if column.lower() not in keys]
     updated = list(sink.update_columns) or every
     change = f"s.{CHANGE}"
-    clauses = [f"WHEN MATCHED AND {change} = '{GONE}' THEN DELETE"]
-    if (sink.update_columns or sink.insert_only) and every:
+    clauses = [f"WHEN MATCHED AND {change} = '{GONE}' THEN DELETE"] if deletes else []
+    if deletes and (sink.update_columns or sink.insert_only) and every:
         clauses.append(f"WHEN MATCHED AND {change} = '{ANEW}' THEN UPDATE SET {_set(every)}")
     if not sink.insert_only and updated:
         clauses.append(f"WHEN MATCHED THEN UPDATE SET {_set(updated)}")
     names, values = ", ".join(map(quoted, columns)), ", ".join(f"s.{quoted(c)}" for c in columns)
     inserted = f"INSERT ({names}) VALUES ({values})"  # noqa: S608 (names are quoted)
-    clauses.append(f"WHEN NOT MATCHED AND {change} <> '{GONE}' THEN {inserted}")
+    remains = f" AND {change} <> '{GONE}'" if deletes else ""
+    clauses.append(f"WHEN NOT MATCHED{remains} THEN {inserted}")
     return "\n".join([f"MERGE INTO {table} t USING {quoted(changes)} s ON {on}", *clauses])
 
 
@@ -186,8 +196,10 @@ def _set(columns: Sequence[str]) -> str:
 def _order(sink: Merging) -> Expression:
     from pyspark.sql import functions as f
 
+    arrived = f.monotonically_increasing_id()
     given = [f.col(quoted(name)) for name in sink.order_by]
-    return f.struct(*given, f.monotonically_increasing_id().alias("arrived"))
+    # A number alone is sorted faster than a struct.
+    return f.struct(*given, arrived.alias("arrived")) if given else arrived
 
 
 def _deletes(frame: DataFrame, sink: Merging) -> Expression:
@@ -196,9 +208,8 @@ def _deletes(frame: DataFrame, sink: Merging) -> Expression:
 
     if sink.delete_on is not None:
         return f.coalesce(f.expr(sink.delete_on), f.lit(False))
-    if OPERATION in (column.lower() for column in frame.columns):
-        return f.coalesce(f.lower(OPERATION) == "delete", f.lit(False))
-    return f.lit(False)
+    told = f.lower(OPERATION) == "delete" if may_delete(frame, sink) else f.lit(False)
+    return f.coalesce(told, f.lit(False))
 
 
 def _change(gone: Expression, anew: Expression) -> Expression:

@@ -53,6 +53,7 @@ def root_of(path: str) -> str:
 class ObjectStore(Files):
     """Files in buckets."""
 
+    starts_with_jars = True
     committer: ClassVar[Committer | None] = None
     speaks: ClassVar[re.Pattern[str]]
     """What tells its words from those of others."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PATH_COLUMN = "_penstock_path"
-_ASIDE = {
+ASIDE = {
     "mapreduce.outputcommitter.factory.class": (
         "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
     ),
@@ -133,7 +133,7 @@ def _move_in(frame: DataFrame, delivery: Delivery, storage: Storage, now: str) -
     # Invariant 2
     try:
         storage.delete(aside)
-        with changed(frame.sparkSession, _ASIDE):
+        with changed(frame.sparkSession, ASIDE):
             _stage(frame, delivery, aside)
         moves = dict(_destinations(storage, delivery, aside, now))
         old = set(_replaced(storage, delivery, now))

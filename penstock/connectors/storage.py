@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?")
 _WILD = re.compile(r"[*?\[]")
 _NOT_THERE = ("FileNotFoundException", "ParentNotDirectoryException")
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""S3A's: its other ways to make a file look first, and then write."""
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -136,10 +138,11 @@ class Hadoop(Storage):
             return None
 
     def children(self, folder: str) -> list[Entry]:
-        if self.find(folder) is None:
+        try:
+            with _told():
+                statuses = self._fs.listStatus(self._path(folder))
+        except FileNotFoundError:
             return []
-        with _told():
-            statuses = self._fs.listStatus(self._path(folder))
         # Azure's lists a folder twice that has a blob of its own.
         entries = {Entry(join(folder, s.getPath().getName()), s.isDirectory()) for s in statuses}
         return sorted(entries, key=lambda e: e.path)
@@ -184,6 +187,46 @@ class Hadoop(Storage):
         with suppress(OSError), _told():
             self._fs.delete(self._path(folder), False)
         return self.find(folder) is None
+
+    def claim(self, path: str, text: str) -> bool:
+        """Makes a file unless there is one, also when others try the same; whether it was made."""
+        file = self._path(path)
+        try:
+            with _told():
+                if self._fs.hasPathCapability(file, _CONDITIONAL):
+                    out = self._fs.createFile(file).must(_CONDITIONAL, True).build()
+                else:
+                    out = self._fs.create(file, False)
+                out.write(text.encode())
+                out.close()
+        except OSError:
+            if self.find(path) is None:
+                raise
+            # An answer that was lost makes the client ask again, and meet what it wrote itself.
+            return self.text(path) == text
+        return True
+
+    def touch(self, path: str) -> None:
+        """Makes a file, or makes it anew: it has no text, but a time."""
+        with _told():
+            self._fs.create(self._path(path), True).close()
+
+    def touched(self, path: str) -> int:
+        """When a file was written last; 0 when it is not there."""
+        try:
+            with _told():
+                return int(self._fs.getFileStatus(self._path(path)).getModificationTime())
+        except FileNotFoundError:
+            return 0
+
+    def text(self, path: str) -> str:
+        """What a small file says."""
+        with _told():
+            into = self._fs.open(self._path(path))
+            try:
+                return bytes(into.readAllBytes()).decode()
+            finally:
+                into.close()
 
     def abort_uploads(self, folder: str, name: str) -> None:
         """Gives up uploads below a folder of files whose names begin so; only S3A has such."""

@@ -7,7 +7,7 @@ have there.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -18,7 +18,8 @@ from penstock.connectors import merging
 from penstock.connectors.base import Batch, Capabilities, Column, Connector, ReadRequest, Refused, Unknown
 from penstock.connectors.evolving import changes, fitted, type_of
 from penstock.connectors.merging import Merging
-from penstock.errors import DataError, PenstockError, said
+from penstock.connectors.session_settings import changed
+from penstock.errors import DataError, PenstockError, RunError, said
 from penstock.options import Names
 from penstock.schema import quoted
 
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _VIEW = "penstock_changes"
+_FOLDING = {
+    # Most keys of a batch are there once: a first sort, to shuffle fewer rows, costs more.
+    "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
+    # Only then does Spark know how the folded changes lie, and merges them without another shuffle and sort.
+    "spark.sql.adaptive.enabled": "false",
+}
+_BEING_MADE, _LATER = "table-busy", "later-columns"
 
 
 class TableSink(Merging):
@@ -62,15 +70,30 @@ class Tables(Connector):
     )
     using: ClassVar[str]
     """The name of the format in Spark's SQL."""
+    missing: ClassVar[re.Pattern[str]]
+    """What is said when there is no such table."""
     conflicts: ClassVar[re.Pattern[str]]
     """What is said when another writer was faster."""
+    merging: ClassVar[Mapping[str, str]] = {}
+    """Settings of a MERGE."""
 
     def named(self, options: Any) -> str:
         """The table's name in SQL."""
         raise NotImplementedError
 
-    def exists(self, spark: SparkSession, options: Any) -> bool:
-        raise NotImplementedError
+    def columns_of(self, spark: SparkSession, options: Any) -> StructType | None:
+        """The table's columns; None when there is no table."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            return spark.table(self.named(options)).schema
+        except AnalysisException as failure:
+            if self.missing.search(said(failure)):
+                return None
+            raise
+
+    def make_way(self, spark: SparkSession, sink: Any) -> None:
+        """Removes what would keep a table from being made, such as the rest of a try that was killed."""
 
     def layout(self, sink: Any) -> str:
         """The clause of a new table that says how its rows lie."""
@@ -95,12 +118,16 @@ class Tables(Connector):
     def unknown(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Unknown, ...]:
         assert request.records is not None
         known = {column.name.lower() for column in request.columns}
-        now = _columns(self.read(spark, source, replace(request, columns=(), used=None)))
-        return tuple(Unknown(c, self.named(source)) for c in now if c.name.lower() not in known)
-
-    def settled(self, changes: DataFrame) -> DataFrame:
-        """Changes that are to be merged, as the format needs them."""
-        return changes
+        now = _columns(spark.table(self.named(source)))
+        new = [column for column in now if column.name.lower() not in known]
+        there = {name.lower() for name in request.records.columns}
+        if any(column.name.lower() not in there for column in new):
+            raise RunError(
+                _LATER,
+                f"{self.named(source)} has columns that it had not when the stream began to read",
+                hint="nothing is lost: it begins again by itself, by `retries`, and has them then",
+            )
+        return tuple(Unknown(column, self.named(source)) for column in new)
 
     def check_rows(self, frame: DataFrame, sink: Any, format: Any) -> None:
         if sink.merge_on:
@@ -108,7 +135,7 @@ class Tables(Connector):
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         """A sink that merges says with `merge_on` what is to be done with them."""
-        if sink.merge_on or not self.exists(spark, sink):
+        if sink.merge_on or self.columns_of(spark, sink) is None:
             return False
         return not spark.table(self.named(sink)).isEmpty()
 
@@ -119,6 +146,8 @@ class Tables(Connector):
         return True
 
     def is_passing(self, failure: Exception) -> bool:
+        if isinstance(failure, PenstockError):
+            return failure.code in (_BEING_MADE, _LATER)
         return self.conflicts.search(said(failure)) is not None
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
@@ -142,39 +171,59 @@ class Tables(Connector):
             frame, found = merging.without_keys(frame, sink)
             refused += found
         rows = frame.select(*map(quoted, merging.stored(frame, sink)))
-        made = self._ensure(spark, rows.schema, sink)
+        there = self.columns_of(spark, sink)
+        columns = self._followed(spark, there or self._made(spark, rows.schema, sink), rows.schema, sink)
         with self.marked(spark, sink, batch) as delivered:
             if not delivered:
-                self._deliver(frame, sink, replaces=sink.mode == "overwrite" and not made)
+                self._deliver(frame, columns, sink, replaces=sink.mode == "overwrite" and there is not None)
         return refused
 
-    def _deliver(self, frame: DataFrame, sink: Any, *, replaces: bool) -> None:
+    def _deliver(self, frame: DataFrame, there: StructType, sink: Any, *, replaces: bool) -> None:
+        from pyspark import StorageLevel
         from pyspark.sql import functions as f
 
         spark, table = frame.sparkSession, self.named(sink)
-        schema = spark.table(table).schema
         if sink.merge_on:
-            folded = fitted(merging.fold(frame, sink), schema, (merging.CHANGE,))
-            columns = merging.stored(frame, sink)
-            self.settled(folded).createOrReplaceTempView(_VIEW)
+            columns, deletes = merging.stored(frame, sink), merging.may_delete(frame, sink)
+            # Keys are told apart as the table does: fitted first.
+            control = [quoted(column) for column in frame.columns if column not in columns]
+            folded = merging.fold(fitted(frame, there, control), sink)
+            folded = folded if deletes else folded.drop(merging.CHANGE)
+            with changed(spark, _FOLDING):
+                folded.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY).createOrReplaceTempView(_VIEW)
             try:
-                spark.sql(merging.statement(table, _VIEW, columns, sink)).collect()
+                with changed(spark, self.merging):
+                    spark.sql(merging.statement(table, _VIEW, columns, sink, deletes=deletes)).collect()
             finally:
                 spark.catalog.dropTempView(_VIEW)
             return
-        writer = fitted(frame, schema).writeTo(table)
+        writer = fitted(frame, there).writeTo(table)
         if replaces:
             writer.overwrite(f.lit(True))
         else:
             writer.append()
 
-    def _ensure(self, spark: SparkSession, rows: StructType, sink: Any) -> bool:
-        """Makes the table, or lets its columns follow those of the rows; tells whether it was made."""
+    def _made(self, spark: SparkSession, rows: StructType, sink: Any) -> StructType:
+        """The columns of a table that is made for such rows, by this writer or by another one meanwhile."""
+        from pyspark.errors import AnalysisException
+
+        self.make_way(spark, sink)
         table = self.named(sink)
-        if not self.exists(spark, sink):
+        try:
             spark.sql(self._creation(table, rows, sink))
-            return True
-        wanted = list(changes(spark.table(table).schema, rows, table))
+        except AnalysisException as failure:
+            if not self.conflicts.search(said(failure)):
+                raise
+        there = self.columns_of(spark, sink)
+        if there is None:
+            hint = "nothing is lost: run it again; `retries` sets how often it is tried"
+            raise RunError(_BEING_MADE, f"another writer is making {table}", hint=hint)
+        return there
+
+    def _followed(self, spark: SparkSession, there: StructType, rows: StructType, sink: Any) -> StructType:
+        """The columns of a table once they have followed those of the rows."""
+        table = self.named(sink)
+        wanted = list(changes(there, rows, table))
         if wanted and sink.schema_evolution == "freeze":
             raise DataError(
                 "changed-columns",
@@ -185,7 +234,7 @@ class Tables(Connector):
             self.widen(spark, table)
         for change in wanted:
             spark.sql(f"ALTER TABLE {table} {change.clause}")
-        return False
+        return spark.table(table).schema if wanted else there
 
     def _creation(self, table: str, rows: StructType, sink: Any) -> str:
         columns = ", ".join(f"{quoted(f.name)} {type_of(f.dataType)}" for f in rows.fields)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import SetupError
@@ -21,3 +23,19 @@ def cache_folder(name: str) -> Path:
             hint="set PENSTOCK_CACHE to a folder that can be written",
         ) from None
     return folder.absolute()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """While it lasts, no other process holds this folder; the system lets it go when a process ends."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

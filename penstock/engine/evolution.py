@@ -12,7 +12,7 @@ from penstock.engine import failures
 from penstock.engine.state import State
 from penstock.errors import DataError, Place
 from penstock.plan.nodes import Scan
-from penstock.schema import Column
+from penstock.schema import Column, from_avsc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ class Columns:
         for at, scan in self._scans.items():
             known = kept["columns"].get(scan.identity, ()) if scan.unbounded else ()
             added = kept.get("added", {}).get(scan.identity, ()) if scan.unbounded else ()
-            self._columns[at] = scan.columns or tuple(Column(*c) for c in known) or found.get(at, ())
+            self._columns[at] = declared(scan) or tuple(Column(*c) for c in known) or found.get(at, ())
             self._added[at] = frozenset(added)
 
     def request(self, scan: Scan, records: DataFrame | None = None) -> ReadRequest:
@@ -129,6 +129,14 @@ class Columns:
             "added": {s.identity: sorted(self._added[s.at]) for s in self._streams()},
         }
         self._state.keep(self._kept)
+
+
+def declared(scan: Scan) -> tuple[Column, ...]:
+    """The columns that a statement declares, itself or by a schema file; none when they are to be found."""
+    if scan.columns or scan.format is None or not scan.options.schema_file:
+        return scan.columns
+    with failures.at_end(scan):
+        return from_avsc(scan.options.schema_file)
 
 
 def as_kept(columns: Iterable[Column]) -> list[tuple[str, str, bool]]:

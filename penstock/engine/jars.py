@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.cache import cache_folder
+from penstock.engine.cache import cache_folder, locked
 from penstock.engine.gateway import Launch, Starting
 from penstock.engine.java import find_java
 from penstock.errors import SetupError
@@ -27,13 +27,14 @@ _COORDINATE = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+)(?::([\w.-]+))?")
 
 def fetch(coordinates: Sequence[str]) -> list[Path]:
     """The files of `group:artifact:version[:classifier]`s, in that order; what is missing is fetched."""
-    paths = [jar_path(coordinate) for coordinate in coordinates]
-    missing = {c: path for c, path in zip(coordinates, paths, strict=True) if not path.is_file()}
-    if missing:
-        with _jvm() as jvm:
-            for coordinate, path in missing.items():
-                _fetch_one(jvm, coordinate, path)
-    return paths
+    paths = {coordinate: jar_path(coordinate) for coordinate in coordinates}
+    if not all(path.is_file() for path in paths.values()):
+        # Ivy names files of its cache that another process is still writing.
+        with locked(cache_folder("ivy")), _jvm() as jvm:
+            for coordinate, path in paths.items():
+                if not path.is_file():
+                    _fetch_one(jvm, coordinate, path)
+    return [paths[coordinate] for coordinate in coordinates]
 
 
 def jar_path(coordinate: str) -> Path:

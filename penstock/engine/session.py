@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine import archive
 from penstock.engine.gateway import Launch, Starting, environment, log_flags, spark_home
@@ -123,14 +123,22 @@ def open_session(
         return session
 
 
-def lacks(session: SparkSession, extensions: Sequence[str]) -> bool:
-    """Whether Spark was started without some of these extensions of its SQL."""
+def lacks(session: SparkSession, extensions: Sequence[str], jars: Sequence[str] = ()) -> bool:
+    """Whether Spark was started without some of these extensions of its SQL, or by us without these jars."""
+    if _started is not None and not set(fetch(jars)) <= set(_started.launch.jars):
+        return True
     there = (session.sparkContext.getConf().get(_EXTENSIONS) or "").split(",")
     return not set(extensions) <= {name.strip() for name in there}
 
 
-def require(session: SparkSession, extensions: Sequence[str]) -> None:
-    """Raises unless Spark was started with these extensions of its SQL."""
+def require(session: SparkSession, extensions: Sequence[str], jars: Sequence[str] = ()) -> None:
+    """Raises when Spark `lacks` something."""
+    if lacks(session, (), jars):
+        raise SetupError(
+            "setting-too-late",
+            f"Spark runs already, and was started without {', '.join(jars)}",
+            hint="begin with the statement that needs them, or wait until nothing else runs",
+        )
     if lacks(session, extensions):
         raise SetupError(
             "setting-too-late",
@@ -177,6 +185,11 @@ def abandon() -> None:
         if _started is not None and not _has_jvm():
             _started.end()
             _started = None
+
+
+def is_running() -> bool:
+    """Whether Spark runs in this process, whoever started it."""
+    return _running() is not None
 
 
 def _has_jvm() -> bool:
@@ -229,11 +242,17 @@ def use_this_python(session: SparkSession) -> None:
 def add_jars(session: SparkSession, jars: Sequence[str]) -> None:
     """Adds jars to a session that runs already; those it started with are there.
 
-    Spark shows an added jar to the sessions of this thread only.
+    Spark shows an added jar to this thread only, and to those that `see_jars` afterwards.
     """
     for path in fetch(jars):
         if path not in _shared:
             session.sql(f"ADD JAR '{path}'")
+
+
+def see_jars(session: Any) -> None:
+    """Lets this thread, and those that it starts, find what is in the jars that were added to a session."""
+    loader = session._jsparkSession.artifactManager().classloader()
+    session._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
 
 
 def _direct(master: str, settings: Mapping[str, str]) -> bool:

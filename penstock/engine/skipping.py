@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """How much of a source is read; a part of a file that its own statistics leave out still counts."""
-
-    source: str
-    files: int
-    files_skipped: int
-    bytes: int
-    bytes_skipped: int
-    columns: tuple[str, ...]
-    filters: str
-    """Conditions that reach the files, in Spark's words."""
+from penstock.connectors.scanned import Scanned
+from penstock.engine.build import Built
 
 
-def scans_of(frame: DataFrame) -> tuple[Scanned, ...]:
-    """The files that a frame reads, by source; those that only a worker opens are not among them."""
-    plan: Any = frame._jdf.queryExecution().executedPlan()
-    return tuple(scan for leaf in _leaves(plan) for scan in _scanned(leaf))
+def scans_of(built: Built) -> tuple[Scanned, ...]:
+    """What is read of files: as Spark has planned it or, where workers read, as a connector tells."""
+    plan: Any = built.frame._jdf.queryExecution().executedPlan()
+    planned = [scan for leaf in _leaves(plan) for scan in _scanned(leaf)]
+    told = [one.scan.connector.scanned(one.scan.options, one.request) for one in built.readings]
+    return (*planned, *(scan for scan in told if scan is not None))
 
 
 def _leaves(node: Any) -> Iterator[Any]:
@@ -70,10 +57,17 @@ def _told(metadata: Any, *names: str) -> str:
     return ", ".join(text[1:-1] for text in map(str, found) if len(text) > 2)
 
 
+def _snapshot(read: Any, table: Any) -> Any:
+    """The one that is read: that which the query names, or the newest."""
+    if read.snapshotId() is not None:
+        return table.snapshot(read.snapshotId())
+    return table.snapshot(read.branch()) if read.branch() is not None else table.currentSnapshot()
+
+
 def _of_iceberg(leaf: Any) -> Scanned:
     scan, table = leaf.scan(), leaf.table().table()
     tasks = list(scan.tasks())
-    snapshot = table.currentSnapshot()
+    snapshot = _snapshot(leaf.table(), table)
     whole = dict(snapshot.summary()) if snapshot is not None else {}
     files, size = len({task.file().location() for task in tasks}), sum(task.length() for task in tasks)
     filters = str(scan.description()).partition("filters=")[2].partition(", runtimeFilters")[0]

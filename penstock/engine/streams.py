@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog, PipelineEntry
 from penstock.connectors.base import Limits, ReadRequest
 from penstock.engine import analysis, failures, real_time
 from penstock.engine.build import build
 from penstock.engine.delivery import Delivered, Run, check_rows, check_targets, deliver
-from penstock.engine.evolution import Columns, as_kept
+from penstock.engine.evolution import Columns, as_kept, declared
 from penstock.engine.holding import held
 from penstock.engine.leases import Lease
 from penstock.engine.listener import Report, Watch
 from penstock.engine.progress import Progress
 from penstock.engine.retrying import wait_before
+from penstock.engine.session import see_jars
 from penstock.engine.state import State
 from penstock.errors import DataError, PenstockError, Place, StatementError
 from penstock.plan import realtime
@@ -104,6 +106,7 @@ class Stream:
     def _run(self) -> None:
         catalog = Catalog(self._catalog)
         try:
+            see_jars(self._spark)
             with held(catalog, self._entry, self._plan, self._state, self.stop) as (self._lease, _):
                 self._watch.running(True)
                 self._supervise()
@@ -210,8 +213,8 @@ class Stream:
 
     def _discovered(self, scan: Scan) -> tuple[Column, ...]:
         """The columns of a source; waits for the first record of a stream that has none."""
-        if scan.columns:
-            return scan.columns
+        if columns := declared(scan):
+            return columns
         while not self._stopping.is_set():
             try:
                 with failures.at_end(scan):
@@ -240,6 +243,8 @@ class Stream:
         query = self._begin()
         self.progress.state = "running"
         self._started.set()
+        if self._ends() == "in_batches":
+            Thread(target=self._stop_at_its_end, args=(query,), daemon=True).start()
         while not query.awaitTermination(_EVERY):  # type: ignore[arg-type]
             self._acknowledge()
             self._watch.read(query)
@@ -247,6 +252,19 @@ class Stream:
                 self._end(query)
         self._acknowledge()
         self._watch.read(query)
+
+    def _stop_at_its_end(self, query: StreamingQuery) -> None:
+        """Spark runs such a query for ever; but its sources give nothing new, so no batch is cut off."""
+        with suppress(Exception):  # it failed, and its own thread tells
+            query.processAllAvailable()
+            query.stop()
+
+    def _ends(self) -> Literal["never", "in_batches", "at_once"]:
+        """How a query ends by itself. Where all sources are Spark's own, it sees to that, in batches."""
+        fixed = [scan.connector.fixes_its_end for scan in self._unbounded()]
+        if not self._bounded or not any(fixed):
+            return "never"
+        return "in_batches" if all(fixed) else "at_once"
 
     def _begin(self) -> StreamingQuery:
         limits = self._limits()
@@ -278,9 +296,9 @@ class Stream:
         return writer.queryName(self.id).option("checkpointLocation", f"file://{self._state.checkpoint}")
 
     def _triggered(self, writer: DataStreamWriter, limits: Limits) -> DataStreamWriter:
-        if self._bounded:
+        if self._bounded and limits.ends != "in_batches":
             return writer.trigger(availableNow=True)
-        interval = self._interval(limits)
+        interval = None if self._bounded else self._interval(limits)
         if interval is None:
             return writer
         return writer.trigger(processingTime=f"{int(interval.total_seconds() * 1000)} milliseconds")
@@ -308,6 +326,7 @@ class Stream:
             since=self._since,
             fill=fill if wait else None,
             patience=patience if wait else None,
+            ends=self._ends(),
         )
 
     def _interval(self, limits: Limits) -> timedelta | None:

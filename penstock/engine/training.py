@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine import archive
-from penstock.engine.cache import cache_folder
+from penstock.engine.cache import cache_folder, locked
 from penstock.engine.gateway import Launch, Starting
 from penstock.engine.java import find_java
 from penstock.engine.machine import jvm_flags
@@ -36,8 +35,7 @@ def main(jars: list[str]) -> None:
     os.nice(19)
     launch = Launch(find_java(), tuple(map(Path, jars)), jvm_flags("local[2]"))
     folder = cache_folder("archives")
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder):
         if archive.find(launch) is not None:
             return
         partial = folder / f"{os.getpid()}.partial"

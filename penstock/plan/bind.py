@@ -1,7 +1,8 @@
 """Statements + catalog + configuration -> Plan: every name found, every option typed.
 
 A relation's name is looked up in this order: the catalog, the project's `data_sources`, the statement's
-`source_config` file, the default for streams. Whatever is wrong is found here, before Spark starts.
+`source_config` file, the default for streams, the streams in the project's state. Whatever is wrong is found
+here, before Spark starts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import singledispatchmethod
+from pathlib import Path
 from typing import NoReturn
 
 from pydantic import Field
@@ -41,6 +43,7 @@ from penstock.plan.nodes import (
 from penstock.schema import METADATA_TYPES, Column
 from penstock.sql import statements as sql
 from penstock.sql.parse import parse
+from penstock.streams.file.folder import streams_in
 from penstock.uri import Uri, mask
 
 SETTABLE = ("streams", "performance_profile", "delivery_profile")
@@ -87,6 +90,8 @@ class Binder:
         self.project = project
         self._views: list[str] = []
         self._notes: list[str] = []
+        self._written: set[str] = set()
+        """Streams that earlier statements write to, and make when they run."""
 
     def bind(self, statement: sql.Statement) -> Plan:
         self._notes, self._views = [], []
@@ -265,15 +270,30 @@ class Binder:
         if self.project.streams is not None:
             streams = self.project.streams
             return self._uri(f"{streams}{name}" if streams.endswith("/") else f"{streams}/{name}", at)
-        known = sorted({*(e.name for e in self.catalog.objects()), *self.project.data_sources})
-        raise StatementError(
-            "unknown-name",
-            f"there is no source, table or view '{name}'",
-            at=at,
-            hint=(f"known names: {', '.join(known)}; " if known else "")
-            + "CREATE SOURCE makes one, `data_sources:` in penstock.yaml names one, and"
-            " `streams: kafka://broker:9092` there makes any other name a stream",
-        )
+        return self._embedded(name, kind, at)
+
+    def _embedded(self, name: str, kind: Kind, at: Place) -> Described:
+        """A stream in the project's own folder: one that is there, or that a sink makes."""
+        connector = connectors.by_name("stream", at)
+        folder = str(connector.settings_in(self._places)["folder"])
+        streams = {*streams_in(Path(folder)), *self._written}
+        if kind == "sink":
+            self._written.add(name)
+        elif name not in streams:
+            known = sorted({*(e.name for e in self.catalog.objects()), *self.project.data_sources, *streams})
+            raise StatementError(
+                "unknown-name",
+                f"there is no source, table, view or stream '{name}'",
+                at=at,
+                hint=(f"known names: {', '.join(known)}; " if known else "")
+                + "CREATE SOURCE makes one, `data_sources:` in penstock.yaml names one, INSERT INTO makes a"
+                " stream, and `streams: kafka://broker:9092` there makes any other name a stream",
+            )
+        return Described(name, connector, [Setting("stream", name, at)])
+
+    @property
+    def _places(self) -> Places:
+        return Places(self.project.tables, self.project.state)
 
     def _uri(self, text: str, at: Place) -> Described:
         uri = Uri.parse(text)
@@ -370,7 +390,7 @@ class Binder:
         self._notes += described.notes
         connector = described.connector
         profiles, own = split((*described.settings, *settings), Profiled)
-        places = connector.settings_in(Places(self.project.tables, self.project.state))
+        places = connector.settings_in(self._places)
         told = [
             *(Setting(key, value) for key, value in places.items()),
             *self._catalog(own, model),
@@ -385,11 +405,12 @@ class Binder:
 
     def _catalog(self, settings: Iterable[Setting], model: type[Options]) -> Iterator[Setting]:
         """What the project says of the catalog that a table is in."""
-        named = next((s for s in settings if path_of(s.key, model) == ("catalog",)), None)
-        if named is None or not self.project.catalogs:
+        given = {path_of(s.key, model): s for s in settings}
+        named, table = given.get(("catalog",)), str(getattr(given.get(("table",)), "value", ""))
+        if named is None and table.count(".") < 2:
             return
-        catalog = self.project.catalogs.get(str(named.value))
-        if catalog is None:
+        catalog = self.project.catalogs.get(str(named.value) if named else table.partition(".")[0])
+        if catalog is None and named is not None and self.project.catalogs:
             known = ", ".join(self.project.catalogs)
             raise StatementError(
                 "unknown-catalog",
@@ -397,6 +418,8 @@ class Binder:
                 at=named.at,
                 hint=f"`catalogs:` in penstock.yaml has {known}",
             )
+        if catalog is None:
+            return
         for setting in catalog.settings:
             own = next(
                 (key for key in (f"catalog_{setting.key}", setting.key) if path_of(key, model)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.connectors.base import SchemaEvolution
+from penstock.connectors.base import Connector, SchemaEvolution
 from penstock.plan.nodes import Pipeline, Scan, Transform
 
 
@@ -36,6 +36,6 @@ def _settled(scan: Scan) -> str | None:
         return "it is no stream, and its columns are looked for each time"
     if scan.columns or scan.options.schema_file:
         return "its columns are declared"
-    if scan.format is None:
+    if type(scan.connector).unknown is Connector.unknown:
         return "it has the same columns always"
     return None if scan.used is None else "the statement names its columns"

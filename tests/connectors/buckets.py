@@ -45,6 +45,10 @@ class BucketSubject(Subject):
     def session(self, spark: SparkSession) -> SparkSession:
         """A session that may enter the bucket, which is made."""
         self.make_bucket()
+        return self.entered(spark)
+
+    def entered(self, spark: SparkSession) -> SparkSession:
+        """A session that may enter the bucket."""
         access = self.connector.access(self.sink(None))
         session = spark.newSession()
         for key, value in access.settings.items() if access else ():

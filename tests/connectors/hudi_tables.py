@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,13 @@ def hudi_connector() -> Hudi:
     return connector
 
 
-def stored_rows(path: Path | str, *, hidden: bool = False) -> list[Row]:
+def stored_rows(
+    path: Path | str, access: Mapping[str, str] | None = None, *, hidden: bool = False
+) -> list[Row]:
     """The rows of a table, by hudi-rs."""
     from hudi import HudiTable
 
-    rows = [row for batch in HudiTable(str(path)).read() for row in batch.to_pylist()]
+    rows = [row for batch in HudiTable(str(path), dict(access or {})).read() for row in batch.to_pylist()]
     return rows if hidden else [{k: v for k, v in r.items() if not k.startswith("_hoodie_")} for r in rows]
 
 

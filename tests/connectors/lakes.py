@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from penstock.connectors.base import Connector, SinkOptions, SourceOptions
-from penstock.connectors.delta import Delta
+from penstock.connectors.delta.connector import Delta
 from penstock.connectors.iceberg.connector import Iceberg
 
 from .subject import COLUMNS, Row, Subject, in_utc, known_rows

@@ -16,7 +16,7 @@ from penstock.connectors.base import Column, Connector, SinkOptions, SourceOptio
 from penstock.connectors.datagen import COLUMNS as DATAGEN_COLUMNS
 from penstock.connectors.datagen import Datagen, Generator, Rows
 from penstock.connectors.datagen import Source as DatagenSource
-from penstock.connectors.delta import Delta
+from penstock.connectors.delta.connector import Delta
 from penstock.connectors.files import Files
 from penstock.connectors.gcs import Gcs
 from penstock.connectors.hdfs import Hdfs
@@ -25,6 +25,7 @@ from penstock.connectors.iceberg.connector import Iceberg
 from penstock.connectors.kafka.connector import Kafka
 from penstock.connectors.memory import Memory
 from penstock.connectors.s3 import S3
+from penstock.connectors.stream.connector import Stream
 from penstock.formats import registry as formats
 
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
@@ -32,6 +33,7 @@ from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
 from .hudi_tables import HudiSubject
 from .lakes import DeltaSubject, IcebergSubject
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
+from .logs import StreamSubject
 from .spooled import (
     ChangesIdentity,
     FindsOneKey,
@@ -201,6 +203,7 @@ SUBJECTS: dict[str, Any] = {
     "listed": ListedSubject,
     "spooled": SpooledSubject,
     "kafka": lambda folder: KafkaSubject(typed),
+    "stream": lambda folder: StreamSubject(folder, typed),
     "s3": lambda folder: S3Subject(),
     "gcs": lambda folder: GcsSubject(),
     "azure": lambda folder: AzureSubject(),
@@ -210,7 +213,7 @@ SUBJECTS: dict[str, Any] = {
     "hudi": HudiSubject,
 }
 CONNECTORS = {
-    "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed,
+    "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed, "stream": Stream,
     "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
     "hdfs": Hdfs, "delta": Delta, "iceberg": Iceberg, "hudi": Hudi,
 }  # fmt: skip

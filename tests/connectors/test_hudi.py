@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -18,6 +18,7 @@ import pytest
 from penstock.api import Session
 from penstock.connectors.base import Batch, ReadRequest
 from penstock.connectors.hudi import java, writing
+from penstock.connectors.hudi.access import access_of
 from penstock.connectors.hudi.connector import Hudi
 from penstock.connectors.hudi.instants import as_instant
 from penstock.connectors.hudi.table import Table
@@ -25,6 +26,7 @@ from penstock.errors import DataError, OptionError, PenstockError
 from penstock.options import Setting, bind
 from penstock.uri import Uri
 from tests.servers.other_spark import run_in_other_spark
+from tests.waiting import until
 
 from .hudi_tables import hudi_connector, stored_rows
 
@@ -41,12 +43,14 @@ def batch(number: int, *, streaming: bool = False, pipeline: str = "p") -> Batch
 class Target:
     """A table that is written to, and the rows that are then in it."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        self.spark, self.path, self.connector = spark, path, hudi_connector()
+    def __init__(self, spark: SparkSession, path: Path | str, **access: Any) -> None:
+        """`access` are the options of a store."""
+        self.spark, self.path, self.connector = spark, Path(path), hudi_connector()
+        self.where = {"path": str(path), **access}
         self.batches = 0
 
     def write(self, query: str, of: Batch | None = None, **options: Any) -> Any:
-        sink = Hudi.Sink(path=str(self.path), **options)
+        sink = Hudi.Sink(**self.where, **options)
         frame = self.spark.sql(query)
         self.connector.check_target(self.spark, sink)
         self.connector.check_rows(frame, sink, None)
@@ -54,14 +58,19 @@ class Target:
         return self.connector.write(frame, sink, of or batch(self.batches))
 
     def rows(self) -> list[tuple[Any, ...]]:
-        return sorted((tuple(row.values()) for row in stored_rows(self.path)), key=repr)
+        return sorted((tuple(row.values()) for row in stored_rows(*self._known)), key=repr)
 
     def read(self, request: ReadRequest | None = None, **options: Any) -> list[tuple[Any, ...]]:
-        source = Hudi.Source(path=str(self.path), **options)
+        source = Hudi.Source(**self.where, **options)
         return sorted(map(tuple, self.connector.read(self.spark, source, request or ReadRequest()).collect()))
 
     def commits(self) -> list[str]:
-        return [commit.instant for commit in Table(str(self.path)).commits()][::-1]
+        return [commit.instant for commit in Table(*self._known).commits()][::-1]
+
+    @property
+    def _known(self) -> tuple[str, dict[str, str]]:
+        """What hudi-rs is to know."""
+        return self.where["path"], access_of(Hudi.Source(**self.where))
 
 
 @pytest.fixture
@@ -245,14 +254,18 @@ def test_a_table_that_was_made_and_never_written(target: Target) -> None:
 
 
 WRITER = """
+import json
 import sys
 from penstock.connectors.hudi import writing
+from penstock.connectors.s3 import S3
 from penstock.engine.session import open_session
 from tests.connectors.test_hudi import Hudi, Target, batch
-from pathlib import Path
 
-spark = open_session(master="local[1]", jars=Hudi.jars)
-target = Target(spark, Path(sys.argv[1]))
+access = json.loads(sys.argv[4])
+spark = open_session(master="local[1]", jars=(*Hudi.jars, *(S3.jars if access else ())))
+target = Target(spark, sys.argv[1], **access)
+for key, value in Hudi.Sink(**target.where).hadoop().items():
+    spark.conf.set(key, value)
 writing._ROWS = int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -263,9 +276,10 @@ print("done", flush=True)
 """
 
 
-def another_writer(path: Path, rows: int, slice: int) -> subprocess.Popen[str]:
+def another_writer(target: Target, rows: int, slice: int) -> subprocess.Popen[str]:
+    path, access = target.where["path"], {k: v for k, v in target.where.items() if k != "path"}
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), str(rows), str(slice)],
+        [sys.executable, "-c", WRITER, path, str(rows), str(slice), json.dumps(access)],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -285,7 +299,7 @@ def go(writer: subprocess.Popen[str]) -> None:
 
 @spark_needed
 def test_writers_wait_for_each_other(target: Target) -> None:
-    with another_writer(target.path, 50, 1000) as writer:
+    with another_writer(target, 50, 1000) as writer:
         go(writer)
         for number in range(4):
             target.write(f"SELECT id - {number + 1} * 1000 AS id, 'own' AS x FROM range(50)", merge_on="id")
@@ -303,12 +317,10 @@ def test_writers_wait_for_each_other(target: Target) -> None:
 @spark_needed
 def test_what_a_killed_writer_left_is_taken_back(target: Target) -> None:
     target.write("SELECT id, 'old' AS x FROM range(100)", merge_on="id")
-    with another_writer(target.path, 3000, 10) as writer:
+    with another_writer(target, 3000, 10) as writer:
         go(writer)
-        deadline = time.monotonic() + 300
-        while not list(target.path.glob(".hoodie/timeline/*.inflight"))[1:] or len(files_of(target)) < 4:
-            assert time.monotonic() < deadline, "nothing was written"
-            time.sleep(0.01)
+        begun = target.path / ".hoodie/timeline"
+        until(lambda: list(begun.glob("*.inflight"))[1:] and files_of(target)[3:], "it writes", writer)
         os.killpg(writer.pid, signal.SIGKILL)
         writer.wait()
     left = files_of(target)
@@ -480,7 +492,8 @@ def test_options_by_hudis_own_names(given: dict[str, str], options: dict[str, An
     ("given", "reason"),
     [
         ({"table_type": "MERGE_ON_READ"}, "updates written into a MERGE_ON_READ table would be lost"),
-        ({"path": "s3://lake/orders"}, "tables in object stores"),
+        ({"path": "hdfs://host/orders"}, "hudi-rs, which reads the tables, does not know hdfs://"),
+        ({"path": "s3://lake/orders", "account": "a"}, "account is of no use for s3://lake/orders"),
         ({"order_by": "t"}, "order_by needs merge_on"),
     ],
 )

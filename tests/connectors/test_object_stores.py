@@ -138,6 +138,43 @@ def test_files_are_watched_and_archived(session: Session, store: BucketSubject) 
     assert sorted(tables(store, "done/")) == ["done/a.parquet", "done/b.parquet"]
 
 
+def test_files_are_deleted_once_read(session: Session, store: BucketSubject) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"id": [1, 2]}), file)
+    for name in ("x/a", "y/b", "y/other"):
+        store.write(f"in/{name}.parquet", file.getvalue())
+    source = end(store, "in/*/[ab].parquet", watch=True, delete_after_read=True, files_per_batch=1)
+    text = f"SELECT id FROM {source} INTO {end(store, 'out/*.parquet')}"
+    run(session, text, name="w", until_caught_up=True)
+    assert ids(store, "out/") == [1, 1, 2, 2]
+    assert list(tables(store, "in/")) == ["in/y/other.parquet"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "orc", "avro"])
+def test_files_of_another_type_and_damaged_ones(session: Session, store: BucketSubject, ending: str) -> None:
+    """They stop a statement, or are set aside by their names."""
+    for name, value in (("good", "id"), ("texts", "kind")):
+        into = end(store, f"in/{name}.{ending}")
+        run(session, f"SELECT {value} AS v FROM 'rows.jsonl' INTO {into}", name=name)
+    fields = [{"name": "v", "type": ["null", "long"]}]
+    Path("v.avsc").write_text(json.dumps({"type": "record", "name": "r", "fields": fields}))
+    text = "SELECT v FROM {} INTO 'back/*.parquet'"
+    with pytest.raises(PenstockError) as caught:
+        run(session, text.format(end(store, f"in/*.{ending}", schema_file="v.avsc")), name="fails")
+    assert caught.value.code == "column-types", caught.value
+    assert f"in/texts.{ending} has v as STRING, which cannot be read as BIGINT" in caught.value.message
+    store.write(f"in/damaged.{ending}", b"nothing of this kind" * 20)
+    source = end(store, f"in/*.{ending}", schema_file="v.avsc", on_error="dead_letter")
+    kept = run(session, text.format(source), name="keeps")
+    assert (kept.rows, kept.rejected) == (10, 2)
+    letters = {str(letter.position): letter.error for letter in session.dead_letters("keeps").letters()}
+    damaged, texts = sorted(letters)
+    assert f"in/damaged.{ending}" in damaged
+    assert letters[damaged] == f"not a whole {ending} file"
+    assert f"in/texts.{ending}" in texts
+    assert letters[texts] == "v is STRING, which cannot be read as BIGINT"
+
+
 @IN_BUCKETS
 def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> None:
     store.bucket = "nowhere-to-be-found"

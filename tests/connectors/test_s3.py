@@ -21,8 +21,8 @@ from penstock.api import Ran, Session
 from penstock.connectors.s3 import S3 as Connector
 from penstock.connectors.s3 import Source
 from penstock.errors import PenstockError
-from tests.delivery.moving import until
 from tests.servers.s3 import S3
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
 
-from penstock.api import Session, Table
+from penstock.api import Ran, Session, Table
 from penstock.connectors.iceberg.options import Source
 from penstock.errors import DataError, OptionError, PenstockError, SetupError, StatementError
+from tests.servers.postgres import PASSWORD, USER, Postgres
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +82,12 @@ def answer(session: Session, text: str) -> list[Row]:
     return [row.asDict() for row in session.sql(text).collect()]
 
 
+def moment(session: Session) -> str:
+    """What time it is for Spark."""
+    now: str = answer(session, "SELECT CAST(current_timestamp() AS STRING) AS now FROM '1.jsonl'")[0]["now"]
+    return now
+
+
 # What a table says of itself.
 
 
@@ -89,8 +99,19 @@ def test_a_new_delta_table_is_as_asked(session: Session) -> None:
     assert (about.partition_columns, about.description) == (["kind"], "it's mine")
     assert about.configuration["delta.appendOnly"] == "true"
     session.run(f"SELECT * FROM {source} INTO 'delta://lake/c' WITH (cluster_by = 'kind, id')")
-    facts = session.inspect("delta://lake/c").facts
-    assert facts["clustered by"] == "kind, id"
+    assert session.inspect("delta://lake/c").facts["clustered by"] == "kind, id"
+    log = Path("lake/c/_delta_log/00000000000000000000.json").read_text()
+    assert '"domain":"delta.clustering"' in log
+
+
+def test_files_of_delta_are_made_large(session: Session) -> None:
+    for n in range(4):
+        put(f"in-{n}.jsonl", {"id": n, "kind": "x"}, {"id": n + 4, "kind": "y"})
+    text = "SELECT * FROM 'in-*.jsonl' INTO 'delta://lake/{}' WITH (partition_by = 'kind'{})"
+    session.run(text.format("plain", ""))
+    session.run(text.format("large", ", optimize_write = true"))
+    assert len(DeltaTable("lake/plain").file_uris()) > 2
+    assert len(DeltaTable("lake/large").file_uris()) == 2
 
 
 def test_a_new_iceberg_table_is_as_asked(session: Session) -> None:
@@ -115,7 +136,8 @@ def test_inspect(session: Session, lake: Lake) -> None:
     facts = found.facts
     assert facts["files"] == 4
     assert facts["size"] > 1000
-    assert (facts["comment"], facts["partitioned by"]) == ("mine", "kind")
+    assert (facts["comment"], facts["partitioned by"], facts["partitions"]) == ("mine", "kind", 2)
+    assert facts["snapshots" if isinstance(lake, IcebergLake) else "version"] == 2
     assert len(facts["newest commits"]) >= 2
     assert len(found.rows) == 4
 
@@ -132,7 +154,7 @@ def test_an_earlier_state(session: Session, lake: Lake) -> None:
         first = f"snapshot = {head.snapshot_id}"
     else:
         first = "version = 1"
-    between = session.sql("SELECT CAST(current_timestamp() AS STRING) AS now FROM '1.jsonl'").collect()[0].now
+    between = moment(session)
     session.run(f"SELECT * FROM {two} INTO '{lake.uri('a')}' WITH (mode = 'append')")
     assert answer(session, f"SELECT * FROM '{lake.uri('a')}' WITH ({first})") == [{"id": 1}]
     assert answer(session, f"SELECT * FROM '{lake.uri('a')}' WITH (timestamp = '{between}')") == [{"id": 1}]
@@ -202,7 +224,58 @@ def test_a_stream_of_rows_tells_of_changes(session: Session, lake: Lake) -> None
     assert Counter(row["id"] for row in rows) == {1: 1, 2: 1, 3: 1}
 
 
+def test_a_stream_begins_at_a_time_and_takes_few_files(session: Session, lake: Lake) -> None:
+    for n in range(4):
+        if n == 2:
+            now = moment(session)
+        row = put("1.jsonl", {"id": n})
+        session.run(f"SELECT * FROM {row} INTO '{lake.uri('a')}' WITH (mode = 'append')", name=f"p{n}")
+    text = f"""SELECT * FROM '{lake.uri("a")}' WITH (watch = true, start = '{now}', files_per_batch = 1)
+        INTO 'out/*.json'"""
+    _, ran = session.run(text, name="copy", until_caught_up=True)
+    rows = [json.loads(line) for file in Path("out").glob("*.json") for line in file.read_text().splitlines()]
+    assert sorted(row["id"] for row in rows) == [2, 3]
+    assert isinstance(ran, Ran)
+    assert ran.batches == 2
+
+
 # Columns that change.
+
+
+def test_a_stream_follows_the_columns_of_its_table(session: Session, lake: Lake) -> None:
+    """Those that are added while it stands still, and while it runs."""
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO '{lake.uri('a')}'")
+    text = f"SELECT * FROM '{lake.uri('a')}' WITH (watch = true) INTO '{lake.uri('copy')}'"
+    session.run(text, name="copy", until_caught_up=True)
+    append = f"INTO '{lake.uri('a')}' WITH (mode = 'append')"
+    session.run(f"SELECT * FROM {put('2.jsonl', {'id': 2, 'then': 'x'})} {append}")
+    session.run(text, name="copy", until_caught_up=True)
+    assert sorted(lake.rows("copy"), key=itemgetter("id")) == [
+        {"id": 1, "then": None},
+        {"id": 2, "then": "x"},
+    ]
+    running = session.start(text, name="copy")
+    session.run(f"SELECT * FROM {put('3.jsonl', {'id': 3, 'then': 'y', 'now': 1.5})} {append}")
+    until(lambda: len(lake.rows("copy")) == 3, "the third row")
+    running.stop()
+    running.wait(60)
+    (last,) = (row for row in lake.rows("copy") if row["id"] == 3)
+    assert last == {"id": 3, "then": "y", "now": 1.5}
+
+
+def test_a_stream_may_freeze_the_columns_of_its_table(session: Session, lake: Lake) -> None:
+    session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO '{lake.uri('a')}'")
+    text = (
+        f"SELECT * FROM '{lake.uri('a')}' WITH (watch = true, schema_evolution = 'freeze')"
+        f" INTO '{lake.uri('copy')}'"
+    )
+    session.run(text, name="copy", until_caught_up=True)
+    more = put("2.jsonl", {"id": 2, "then": "x"})
+    session.run(f"SELECT * FROM {more} INTO '{lake.uri('a')}' WITH (mode = 'append')")
+    with pytest.raises(DataError) as failure:
+        session.run(text, name="copy", until_caught_up=True)
+    assert failure.value.code == "schema-changed"
+    assert lake.rows("copy") == [{"id": 1}]
 
 
 def test_columns_follow_the_rows(session: Session, lake: Lake) -> None:
@@ -251,6 +324,29 @@ def test_types_that_do_not_fit(session: Session, lake: Lake) -> None:
 
 
 # Merging.
+
+
+def test_changes_beside_the_files_of_iceberg(session: Session) -> None:
+    """As deletes, until the table is put in order."""
+    rows = put("1.jsonl", *({"id": n, "v": "old"} for n in range(6)))
+    session.run(f"SELECT * FROM {rows} INTO 'iceberg://catalog.lake.a' WITH (write_mode = 'merge_on_read')")
+    changes = put("2.jsonl", {"id": 1, "v": "new", "_gone": False}, {"id": 2, "v": "", "_gone": True},
+                  {"id": 6, "v": "_gone", "_gone": False})  # fmt: skip
+    told = "merge_on = 'id', delete_on = '_gone'"
+    session.run(f"SELECT * FROM {changes} INTO 'iceberg://catalog.lake.a' WITH ({told})")
+    lake = IcebergLake()
+    wanted = {0: "old", 1: "new", 3: "old", 4: "old", 5: "old", 6: "_gone"}
+    assert {row["id"]: row["v"] for row in lake.rows("a")} == wanted
+    assert len(lake.table("a").inspect.delete_files()) > 0
+    session.run("OPTIMIZE 'iceberg://catalog.lake.a'")
+    assert {row["id"]: row["v"] for row in lake.rows("a")} == wanted
+
+
+def test_a_text_in_a_condition_is_no_column(session: Session, lake: Lake) -> None:
+    rows = put("1.jsonl", {"id": 1, "_kept": "x", "kind": "a"}, {"id": 2, "_kept": "y", "kind": "_kept"})
+    told = "merge_on = 'id', delete_on = 'kind = \"_kept\"'"
+    session.run(f"SELECT * FROM {rows} INTO '{lake.uri('a')}' WITH ({told})")
+    assert lake.rows("a") == [{"_kept": "x", "id": 1, "kind": "a"}]
 
 
 def test_a_null_key_stops_the_batch(session: Session, lake: Lake) -> None:
@@ -388,11 +484,15 @@ def test_catalogs_of_the_project(spark: SparkSession, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     uri = {"uri": f"jdbc:sqlite:{tmp_path}/own.db"} if kind == "jdbc" else {}
     catalogs = {"own": {"type": kind, "warehouse": str(tmp_path / "own"), **uri}}
-    sources = {"numbers": {"type": "iceberg", "catalog": "own", "table": "db.numbers"}}
+    sources = {
+        "numbers": {"type": "iceberg", "catalog": "own", "table": "db.numbers"},
+        "whole": {"type": "iceberg", "table": "own.db.numbers"},
+    }
     Path("penstock.yaml").write_text(json.dumps({"catalogs": catalogs, "data_sources": sources}))
     with Session(spark=spark) as session:
         session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO 'iceberg://own.db.numbers'")
         assert answer(session, "SELECT * FROM numbers") == [{"id": 1}]
+        assert answer(session, "SELECT * FROM whole") == [{"id": 1}]
         assert list((tmp_path / "own" / "db" / "numbers" / "metadata").glob("*.metadata.json"))
         with pytest.raises(StatementError, match="there is no catalog 'other'") as failure:
             session.check("SELECT * FROM 'iceberg://other.db.numbers'")
@@ -404,6 +504,32 @@ def test_a_catalog_by_its_address(session: Session, tmp_path: Path) -> None:
     session.run(f"CREATE TABLE t (id BIGINT) WITH (connector = 'iceberg', {told})")
     session.run(f"INSERT INTO t SELECT * FROM {put('1.jsonl', {'id': 1})}")
     assert answer(session, "SELECT * FROM t") == [{"id": 1}]
+
+
+def test_a_catalog_in_postgresql(
+    spark: SparkSession, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named in the project, and told of a source alone; PyIceberg reads what the database points to."""
+    monkeypatch.chdir(tmp_path)
+    at = f"jdbc:postgresql://{postgres.address}/postgres"
+    account = {"user": USER, "password": "${env:CATALOG_PASSWORD}"}
+    monkeypatch.setenv("CATALOG_PASSWORD", PASSWORD)
+    catalog = {"type": "jdbc", "uri": at, "warehouse": str(tmp_path / "own"), **account}
+    alone = {"type": "iceberg", "catalog": "own", "table": "db.numbers", "warehouse": str(tmp_path / "own"),
+             "catalog_uri": at, **{f"catalog_{key}": value for key, value in account.items()}}  # fmt: skip
+    Path("penstock.yaml").write_text(json.dumps({"catalogs": {"own": catalog}, "data_sources": {"n": alone}}))
+    with Session(spark=spark) as session:
+        session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO 'iceberg://own.db.numbers'")
+        assert answer(session, "SELECT * FROM n") == [{"id": 1}]
+        session.run("SELECT 2 AS id FROM '1.jsonl' INTO 'iceberg://own.db.numbers' WITH (merge_on = 'id')")
+        monkeypatch.setenv("CATALOG_PASSWORD", "wrong")
+        with pytest.raises(PenstockError) as refused:
+            session.run("SELECT * FROM n")
+    assert PASSWORD not in str(refused.value)
+    asked = "SELECT catalog_name, table_namespace, table_name, metadata_location FROM iceberg_tables"
+    ((*names, place),) = postgres.query(asked)
+    assert names == ["own", "db", "numbers"]
+    assert by_id(StaticTable.from_metadata(place).scan().to_arrow().to_pylist()) == [{"id": 1}, {"id": 2}]
 
 
 def test_a_catalog_that_is_away(session: Session) -> None:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.api import Session
-from penstock.errors import DataError, SetupError
+from penstock.errors import DataError, PenstockError, SetupError
 from tests.servers.s3 import S3
 
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
@@ -103,3 +103,42 @@ def test_wrong_credentials_and_no_bucket(
         with pytest.raises(DataError) as missing:
             session.run(f"SELECT * FROM '1.jsonl' INTO 'delta+s3://no-such-bucket/t' WITH ({right})")
         assert missing.value.code == "missing-bucket"
+        bare = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": "s3://guarded/w"}
+        told = ", ".join(f"catalog_{key} = '{bare[key]}'" for key in ("type", "uri"))
+        with pytest.raises(SetupError) as denied:
+            session.run(f"""SELECT * FROM '1.jsonl' INTO 'iceberg://own.db.t'
+                WITH ({told}, warehouse = '{bare["warehouse"]}', {wrong})""")
+        assert denied.value.code == "access-denied"
+        assert "wrong-secret" not in str(denied.value)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "hudi"])
+def test_a_bucket_that_vanishes_under_a_stream(
+    spark: SparkSession, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It stops, says so, and goes on where it stood when the bucket is back; a table of Iceberg, whose
+    catalog still points there, has to be made anew."""
+    monkeypatch.chdir(tmp_path)
+    bucket = f"vanishing-{kind}"
+    s3.create_bucket(bucket)
+    catalog = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": f"s3://{bucket}/tables"}
+    Path("penstock.yaml").write_text(json.dumps(json.loads(s3.project) | {"catalogs": {"own": catalog}}))
+    where = "iceberg://own.db.t" if kind == "iceberg" else f"{kind}+s3://{bucket}/t"
+    Path("in").mkdir()
+    put("in/1.jsonl", {"id": 1})
+    text = f"""SELECT id FROM 'in/*.jsonl' WITH (watch = true)
+        INTO '{where}' WITH (retries = 1, retry_backoff = '100 ms')"""
+    with Session(spark=spark) as session:
+        session.run(text, name="p", until_caught_up=True)
+        s3.delete_bucket(bucket)
+        put("in/2.jsonl", {"id": 2})
+        with pytest.raises(PenstockError) as told:
+            session.run(text, name="p", until_caught_up=True)
+        wanted = "missing-file" if kind == "iceberg" else "missing-bucket"
+        assert told.value.code == wanted, told.value
+        assert bucket in told.value.message
+        s3.create_bucket(bucket)
+        if kind == "iceberg":
+            Path("c.db").unlink()
+        session.run(text, name="p", until_caught_up=True)
+        assert [row.id for row in session.sql(f"SELECT id FROM '{where}'").collect()] == [2]

@@ -13,17 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE as WAIT
+from tests.waiting import until
+
 ROOT = Path(__file__).parents[2]
 PROBE = ROOT / "tests" / "fixtures" / "probe"
-WAIT = 180.0
-
-
-def until(happens: Callable[[], Any], what: str, seconds: float = WAIT) -> None:
-    """Waits until something has happened."""
-    end = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 class Moving:

@@ -17,8 +17,9 @@ from statistics import median
 import duckdb
 
 from benchmarks.measure import Memory
-from tests.delivery.moving import Moving, until
+from tests.delivery.moving import Moving
 from tests.servers.kafka import Kafka
+from tests.waiting import until
 
 STATEMENT = """
 CREATE OR REPLACE SOURCE events (id BIGINT, name STRING, amount DOUBLE)

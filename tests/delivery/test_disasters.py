@@ -12,8 +12,8 @@ import pytest
 
 from penstock.api import Pipeline, Ran, Session
 from penstock.errors import PenstockError
-from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
+from tests.waiting import until
 
 if TYPE_CHECKING:
     pass

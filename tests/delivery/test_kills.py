@@ -21,13 +21,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 ROWS = 200_000
 AT_EACH_STAGE = int(os.environ.get("PENSTOCK_KILLS_AT_EACH_STAGE", "1"))
-BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "5"))
+BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "3"))
 """`make chaos` has more of both."""
+PER_BATCH = ROWS // (20 + 2 * BY_CHANCE)
+"""So that all is not moved before the last kill."""
 ONCE = "WITH (delivery_guarantee = 'exactly_once', key = 'id', rate_limit = {rate})"
 FILES = "WITH (rate_limit = {rate})"
 STATEMENTS = f"""
 CREATE OR REPLACE SOURCE rows (id BIGINT, name STRING)
-  WITH (connector = 'kafka', bootstrap_servers = '{{kafka}}', topic = 'rows', max_rows_per_batch = 4000);
+  WITH (connector = 'kafka', bootstrap_servers = '{{kafka}}', topic = 'rows',
+        max_rows_per_batch = {PER_BATCH});
 SELECT id, name FROM rows INTO 'probe://k-before?folder={{probes}}',
   'kafka://{{kafka}}/k-out' {ONCE}, 'probe://k-after?folder={{probes}}';
 SELECT id, name FROM rows INTO 'probe://p-before?folder={{probes}}',

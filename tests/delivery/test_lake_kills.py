@@ -20,7 +20,7 @@ from tests.servers.s3 import S3
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
-BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "3"))
+BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "2"))
 """`make chaos` has more."""
 ROWS = 2_500 * (1 + BY_CHANCE)
 STATEMENTS = """
@@ -31,6 +31,7 @@ SELECT id, kind FROM rows INTO
   'delta://out' WITH (partition_by = 'kind'),
   'iceberg://lake.db.out' WITH (partition_by = 'bucket(2, id)'),
   'hudi://hudi' WITH (partition_by = 'kind'),
+  'hudi+s3://{bucket}/hudi' WITH (record_key = 'id'),
   'delta+s3://{bucket}/merged' WITH (merge_on = 'id');
 """
 DONE = ("--until-caught-up", "--quiet")
@@ -52,6 +53,7 @@ def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{state}/iceberg.db", warehouse=f"file://{state}/iceberg")
     assert Counter(catalog.load_table("db.out").scan().to_arrow()["id"].to_pylist()) == wanted
     assert Counter(row["id"] for row in stored_rows(tmp_path / "hudi")) == wanted
+    assert Counter(row["id"] for row in stored_rows("s3://kills/hudi", s3.storage_options)) == wanted
     merged = DeltaTable("s3://kills/merged", storage_options=s3.storage_options).to_pyarrow_table()
     assert Counter(merged["id"].to_pylist()) == wanted
 

@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.api import Session
-from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
+from tests.waiting import until
 
 if TYPE_CHECKING:
     pass

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.api import Session, Text
 from penstock.errors import PenstockError
-from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
+from tests.waiting import until
 
 if TYPE_CHECKING:
     pass

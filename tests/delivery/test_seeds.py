@@ -19,10 +19,10 @@ import pytest
 
 from penstock.api import Ran, Session
 from penstock.formats.schema_registry import Registry as Client
-from tests.delivery.moving import until
 from tests.servers.kafka import Kafka
 from tests.servers.registry import Registry
 from tests.servers.s3 import S3
+from tests.waiting import until
 
 if TYPE_CHECKING:
     pass

@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.delivery.moving import Moving, until
+from tests.delivery.moving import Moving
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 

@@ -7,9 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +15,7 @@ import pytest
 
 from tests.servers.cluster import Cluster
 from tests.servers.kafka import Kafka
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20_000
@@ -95,7 +94,7 @@ def test_a_worker_that_is_lost_costs_no_row(project: Path, cluster: Cluster) -> 
     """
     target = project / "out"
     with start(project, "-m", "penstock", "run", "-e", statement, "--json") as run:
-        wait_for(run, lambda: len(list(target.glob(".penstock-*/**/*.parquet"))) > 1)
+        until(lambda: list(target.glob(".penstock-*/**/*.parquet"))[1:], "files are written", run)
         assert cluster.executors(0)
         try:
             cluster.kill_worker(0)
@@ -122,7 +121,7 @@ def test_a_stream_outlives_a_worker(project: Path, cluster: Cluster, kafka: Kafk
     """
     command = ("-m", "penstock", "run", "-e", statement, "--name", "p", "--until-caught-up", "--json")
     with start(project, *command) as run:
-        wait_for(run, lambda: any(project.glob(".penstock/pipelines/*/checkpoint/commits/0")))
+        until(lambda: any(project.glob(".penstock/pipelines/*/checkpoint/commits/0")), "a batch", run)
         try:
             cluster.kill_worker(0)
             assert not list(project.glob(".penstock/pipelines/*/checkpoint/commits/4")), "it was over before"
@@ -134,11 +133,3 @@ def test_a_stream_outlives_a_worker(project: Path, cluster: Cluster, kafka: Kafk
     assert ids(project / "out") == list(range(ROWS))
     sent = [json.loads(record.value or "")["id"] for record in kafka.rows("clustered-out")]
     assert sorted(sent) == list(range(ROWS))
-
-
-def wait_for(run: subprocess.Popen[str], happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 240
-    while not happens():
-        assert run.poll() is None, run.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

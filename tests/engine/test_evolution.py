@@ -325,6 +325,44 @@ def test_files_of_folders_named_by_keys(session: Session) -> None:
     assert found("id, city, day") == [(1, None, 0), (2, None, 1), (3, "Ulm", 1), (4, None, 1), (5, None, 2)]
 
 
+def schema_file(**types: str) -> str:
+    fields = [{"name": name, "type": ["null", type]} for name, type in types.items()]
+    Path("rows.avsc").write_text(json.dumps({"type": "record", "name": "row", "fields": fields}))
+    return "schema_file = 'rows.avsc'"
+
+
+def test_a_schema_file_comes_before_what_was_found(session: Session, feed: Feed) -> None:
+    feed.put(plain(1, 2))
+    caught_up(session, feed.copy())
+    feed.put(changed(3, 4, 5))
+    told = schema_file(id="long", city="string")
+    caught_up(session, feed.copy(told))
+    assert found() == [
+        (1, "n1", None), (2, "n2", None), (3, None, None), (4, None, "Ulm"), (5, None, None),
+    ]  # fmt: skip
+    feed.put(plain(6))
+    schema_file(name="string")
+    caught_up(session, feed.copy(told))
+    assert found("id, name")[-1] == (None, "n6")
+
+
+def test_a_schema_file_lets_a_stream_begin_with_nothing(session: Session) -> None:
+    feed = in_files("json", write_json)
+    caught_up(session, feed.copy(schema_file(id="long", city="string")))
+    feed.put(changed(1, 2, 3))
+    caught_up(session, feed.copy("schema_file = 'rows.avsc'"))
+    assert found("id, city") == [(1, None), (2, "Ulm"), (3, None)]
+
+
+def test_a_schema_file_that_is_gone_is_told(session: Session) -> None:
+    feed = in_files("json", write_json)
+    feed.put(plain(1))
+    caught_up(session, feed.copy())
+    with pytest.raises(PenstockError, match=r"cannot read schema file rows\.avsc") as caught:
+        caught_up(session, feed.copy("schema_file = 'rows.avsc'"))
+    assert caught.value.at is not None
+
+
 def write_orc(rows: Rows, number: int) -> None:
     orc.write_table(whole(rows), f"in/{number}.orc")
 

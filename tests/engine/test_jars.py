@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -45,6 +47,17 @@ def test_fetches_a_jar_by_its_classifier(cache: Path) -> None:
     (path,) = fetch(["org.apache.spark:spark-avro_2.13:4.1.1:sources"])
     assert path.name == "org.apache.spark_spark-avro_2.13-4.1.1-sources.jar"
     assert any(name.endswith("AvroDataToCatalyst.scala") for name in zipfile.ZipFile(path).namelist())
+
+
+@pytest.mark.spark
+def test_several_processes_fetch_at_once(cache: Path) -> None:
+    """Ivy's cache is not made for that; each gets whole jars all the same."""
+    program = "import sys; from penstock.engine.jars import fetch; fetch(sys.argv[1:])"
+    wanted = [AVRO, f"{AVRO}:sources", "org.apache.hadoop:hadoop-aws:3.4.2"]
+    command = [sys.executable, "-c", program, *wanted]
+    ended = [process.wait() for process in [subprocess.Popen(command) for _ in range(3)]]
+    assert ended == [0, 0, 0]
+    assert [zipfile.ZipFile(path).testzip() for path in fetch(wanted)] == [None, None, None]
 
 
 @pytest.mark.spark

@@ -16,8 +16,9 @@ from penstock.engine.progress import Progress, Rate
 from penstock.engine.state import State
 from penstock.metrics import REGISTRY
 from penstock.plan.nodes import Pipeline
-from tests.engine.test_streams import COPY, ended, put, until
+from tests.engine.test_streams import COPY, ended, put
 from tests.servers.kafka import Kafka, Record
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -234,9 +235,9 @@ def test_files_and_their_bytes_are_counted_once(session: Session, name: str) -> 
     size = sum(file.stat().st_size for file in Path("in").iterdir())
     text = COPY.format(more=", delete_after_read = true") + ", 'more/*.jsonl'"
     pipeline = session.start(text, name=name)
-    until(lambda: pipeline.progress.batch == 0)
+    until(lambda: pipeline.progress.batch == 0, "batch 0")
     put("c.jsonl", 4, 5)
-    until(lambda: pipeline.progress.batch == 1)
+    until(lambda: pipeline.progress.batch == 1, "batch 1")
     ended(pipeline)
     done = pipeline.progress
     assert (done.files_in, done.rows, done.rows_in, done.lag) == (3, 5, None, None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -41,7 +42,8 @@ def put(change: Change, number: int) -> None:
     rows = (change.before, change.after)[number]
     if change.types:
         schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in change.types[number].items()])
-        pq.write_table(pa.Table.from_pylist(list(rows), schema), f"in/{number}.parquet")
+        write = {"Parquet": pq.write_table, "ORC": orc.write_table}[change.source]
+        write(pa.Table.from_pylist(list(rows), schema), f"in/{number}.{change.source.lower()}")
     else:
         Path(f"in/{number}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

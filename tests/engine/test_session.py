@@ -15,6 +15,7 @@ from penstock.engine import session as sessions
 from penstock.engine.gateway import MODULE_OPTIONS, log_flags
 from penstock.engine.session import close_session, open_session
 from penstock.errors import SetupError
+from tests.servers.kafka import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,11 +164,38 @@ def test_spark_starts_anew_for_what_it_needs_from_the_start(tmp_path: Path) -> N
             watching.stop()
             watching.wait(60)
             session.run("SELECT * FROM 'delta://table' INTO 'iceberg://catalog.db.t'")
+            before = session.spark()
             assert session.sql("SELECT * FROM 'iceberg://catalog.db.t'").count() == 2
+            assert session.sql("SELECT * FROM 'delta://table'").count() == 2
+            assert session.spark() is before
     """
+    run_program(program, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_streams_find_jars_that_came_after_spark(kafka: Kafka, tmp_path: Path) -> None:
+    """Spark shows an added jar to the thread that adds it; a stream has threads of its own."""
+    kafka.create_topic("late", 1)
+    kafka.produce("late", [(None, '{"id": 1}')])
+    (tmp_path / "1.jsonl").write_text('{"id": 1}\n')
+    program = f"""
+        from penstock import Session
+
+        topic = "kafka://{kafka.bootstrap}/late"
+        with Session() as session:
+            session.run("SELECT * FROM '1.jsonl' INTO 'out/*.parquet'")
+            session.run(f"SELECT * FROM '{{topic}}' INTO '{{topic}}-copy'", until_caught_up=True)
+    """
+    run_program(program, tmp_path)
+    assert [record.value for record in kafka.rows("late-copy")] == [b'{"id":1}']
+
+
+def run_program(program: str, folder: Path) -> None:
+    """Runs it in a process of its own, whose Spark starts with what it asks for first."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

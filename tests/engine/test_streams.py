@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from penstock.api import Pipeline, Ran, Session
 from penstock.errors import PenstockError
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,13 +43,6 @@ def ids(path: str = "out/*.parquet") -> list[int]:
     return sorted(row[0] for row in duckdb.sql(f"SELECT id FROM '{path}'").fetchall())
 
 
-def until(what: Callable[[], Any], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def caught_up(session: Session, text: str, **more: Any) -> Ran:
     _, ran = session.run(text, name="p", until_caught_up=True, **more)
     assert isinstance(ran, Ran)
@@ -74,9 +67,9 @@ def test_reads_what_there_is_and_goes_on_from_there(session: Session) -> None:
 def test_goes_on_as_files_appear_until_it_is_stopped(session: Session) -> None:
     put("a.jsonl", 1)
     pipeline = session.start(COPY.format(more=""), name="p")
-    until(lambda: pipeline.progress.rows == 1)
+    until(lambda: pipeline.progress.rows == 1, "1 rows")
     put("b.jsonl", 2, 3)
-    until(lambda: pipeline.progress.rows == 3)
+    until(lambda: pipeline.progress.rows == 3, "3 rows")
     assert pipeline.status == "running"
     assert ended(pipeline).rows == 3
     assert pipeline.status == "stopped"
@@ -95,7 +88,7 @@ def test_waits_for_a_first_file_to_see_its_columns(session: Session) -> None:
     (pipeline,) = session.running
     assert pipeline.status == "waiting"
     put("a.jsonl", 7)
-    until(lambda: pipeline.progress.rows == 1)
+    until(lambda: pipeline.progress.rows == 1, "1 rows")
     ended(pipeline)
     assert any("waits for the first record" in text for text in told)
     assert ids() == [7]
@@ -283,12 +276,12 @@ def test_killed_while_its_first_batch_was_planned(session: Session) -> None:
 def test_a_changed_statement_catches_up_and_takes_the_place_of_the_old(session: Session) -> None:
     put("a.jsonl", 1, 2)
     old = session.start(COPY.format(more=""), name="p")
-    until(lambda: old.progress.rows == 2)
+    until(lambda: old.progress.rows == 2, "2 rows")
     changed = COPY.format(more="").replace("'out/", "'new/").replace(" INTO", " WHERE id > 1 INTO")
     new = session.start(changed, name="p", replace=True)
     assert old.status == "stopped"
     put("b.jsonl", 3)
-    until(lambda: new.progress.rows == 1)
+    until(lambda: new.progress.rows == 1, "1 rows")
     ended(new)
     assert (ids(), ids("new/*.parquet")) == ([1, 2], [2, 3])
     assert sorted(entry.name for entry in session.catalog.pipelines()) == ["p", f"p~{old.id}"]

@@ -5,6 +5,7 @@ import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -18,6 +19,9 @@ import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.generic.GenericRecord;
 import org.apache.avro.mapred.FsInput;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hudi.client.HoodieJavaWriteClient;
 import org.apache.hudi.client.WriteStatus;
@@ -71,8 +75,8 @@ public class Writing {
     private static final String SMALL = "hoodie.parquet.small.file.limit";
     private final ClassLoader loader = Writing.class.getClassLoader();
     private final Configuration hadoop;
-    private final String folder;
     private final String path;
+    private final String folder;
     private final TypedProperties settings = new TypedProperties();
     private final List statuses = new ArrayList();
     private final Map replaced = new HashMap();
@@ -81,19 +85,30 @@ public class Writing {
     private HoodieJavaWriteClient client;
     private BaseKeyGenerator keys;
     private RandomAccessFile locked;
+    private Path guard;
+    private String mark;
     private String instant;
     private String prefix;
     private boolean overwrite;
     private long count;
 
-    public Writing(Configuration hadoop, String folder, Map settings) {
+    public Writing(Configuration hadoop, String path, Map settings) {
+        boolean local = path.startsWith("/");
+        this.folder = local ? path : null;
+        this.path = local ? "file://" + path : path;
         this.hadoop = new Configuration(hadoop);
         this.hadoop.setClassLoader(this.loader);
         // Lists may have nulls in them.
         this.hadoop.setBoolean("parquet.avro.write-old-list-structure", false);
-        this.folder = folder;
-        this.path = "file://" + folder;
+        // Hudi's own file systems are made of those of the stores, which may be closed and opened anew.
+        this.hadoop.setBoolean("fs.hoodie-" + new Path(this.path).toUri().getScheme() + ".impl.disable.cache", true);
         this.settings.putAll(settings);
+    }
+
+    /** The lock of a table in a store, and what it says as long as it is ours. */
+    public void guard(String lock, String mark) {
+        this.guard = new Path(lock);
+        this.mark = mark;
     }
 
     /** Makes the table, which is not there. */
@@ -143,6 +158,9 @@ public class Writing {
             this.instant = this.client.startCommit(action);
             try {
                 slices(files, rows, bytes);
+                if (!isOurs()) {
+                    return false; // who followed takes back what was written here
+                }
                 this.client.commit(this.instant, this.statuses, Option.of(extra), action, this.replaced,
                     Option.empty(), Option.empty());
             } catch (Throwable failure) {
@@ -277,10 +295,41 @@ public class Writing {
         return before;
     }
 
-    /** A lock of this process's own: it may live longer than the Python that it works for. */
+    /** In a folder, a lock of this process's own: it may live longer than the Python that it works for, or the call. */
     private boolean lock() throws IOException {
+        if (this.folder == null) {
+            return isOurs();
+        }
         this.locked = new RandomAccessFile(new File(this.folder, ".hoodie/penstock.lock"), "rw");
         return this.locked.getChannel().tryLock() != null;
+    }
+
+    /** Whether the lock in a store is still ours, and the last one: a writer that slept may have been followed. */
+    private boolean isOurs() throws IOException {
+        if (this.guard == null) {
+            return true;
+        }
+        FileSystem files = this.guard.getFileSystem(this.hadoop);
+        FileStatus[] locks = files.listStatus(this.guard.getParent());
+        String own = this.guard.getName();
+        boolean there = false;
+        for (int i = 0; i < locks.length; i++) {
+            String name = locks[i].getPath().getName();
+            if (name.equals(own + ".free") || name.substring(0, own.length()).compareTo(own) > 0) {
+                return false;
+            }
+            there = there || name.equals(own);
+        }
+        return there && text(files).equals(this.mark);
+    }
+
+    private String text(FileSystem files) throws IOException {
+        FSDataInputStream in = files.open(this.guard);
+        try {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        } finally {
+            in.close();
+        }
     }
 
     private void close(ClassLoader before) throws IOException {
@@ -288,9 +337,11 @@ public class Writing {
             if (this.client != null) {
                 this.client.close();
             }
-            this.locked.close();
         } finally {
             leave(before);
+            if (this.locked != null) {
+                this.locked.close();
+            }
         }
     }
 

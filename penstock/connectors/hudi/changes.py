@@ -103,7 +103,7 @@ def _stored(changes: DataFrame, sink: Sink, table: Table, *, whole: bool) -> Dat
     needed = {name.lower() for name in (*sink.merge_on, *table.partition_by)}
     own = [c for c in table.columns() if whole or c.name.lower() in needed]
     where = [Column(name, "STRING") for name in (_KEY, _PARTITION, _FILE)]
-    reader = Slices(table.path, (*own, *where))
+    reader = Slices(table.path, (*own, *where), access=table.access)
     frame = adapter.read_ranges(changes.sparkSession, reader, adapter.all_ranges(reader), reader.chosen)
     return frame.select(f.struct(*(quoted(c.name) for c in reader.chosen)).alias(_OLD))
 

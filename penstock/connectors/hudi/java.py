@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.compiling import compiled
 from penstock.errors import SetupError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def writing(spark: SparkSession, jars: Sequence[Path], path: str, settings: Mapping[str, str]) -> Any:
-    """The `Writing` of a table, with settings as Hudi names them."""
+    """The `Writing` of a table in a folder or a store, with settings as Hudi names them."""
     session: Any = spark
     jvm, gateway = session._jvm, session.sparkContext._gateway
     with _lock:
@@ -54,7 +54,5 @@ def _constructor(gateway: Any, jars: tuple[Path, ...]) -> Any:
     for position, jar in enumerate(jars):
         urls[position] = jvm.java.io.File(str(jar)).toURI().toURL()
     parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.net.URLClassLoader(urls, parent))
-    compiler.cook(files(__package__).joinpath("Writing.java").read_text(encoding="utf-8"))
+    compiler = compiled(jvm, __package__, "Writing.java", jvm.java.net.URLClassLoader(urls, parent))
     return compiler.getClassLoader().loadClass("penstock.hudi.Writing").getConstructors()[0]

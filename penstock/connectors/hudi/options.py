@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
-from penstock.connectors import storage as stores
 from penstock.connectors.base import SourceOptions
+from penstock.connectors.hudi.access import STORES
 from penstock.connectors.hudi.instants import parse_moment
 from penstock.connectors.merging import Merging
-from penstock.connectors.places import Place
+from penstock.connectors.places import Place, scheme_of
 from penstock.options import Names
 
 _ALSO = "hoodie.datasource.write."
@@ -20,9 +20,11 @@ class Folder(Place):
     """Where a table stands."""
 
     @model_validator(mode="after")
-    def _local(self) -> Folder:
-        if stores.is_remote(self.path):
-            raise ValueError("tables in object stores are not read or written yet; the path is a folder")
+    def _readable(self) -> Folder:
+        scheme = scheme_of(self.path)
+        if scheme and scheme not in STORES:
+            known = "a folder, S3, Google Cloud Storage and Azure"
+            raise ValueError(f"hudi-rs, which reads the tables, does not know {scheme}://, but {known}")
         return self
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import Column, Offset, Reader, ReadRequest, Split
-from penstock.connectors.hudi.table import HIDDEN, Table, hudi
+from penstock.connectors.hudi.access import access_of
+from penstock.connectors.hudi.table import COMMIT_TIME, HIDDEN, Table, hudi, told
+from penstock.connectors.scanned import Scanned
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_COMMIT_TIME, _FILE_NAME = "_hoodie_commit_time", "_hoodie_file_name"
+_FILE_NAME = "_hoodie_file_name"
+_OLDER = re.compile(r"not found in parquet file schema\. Available columns: \[(.*?)\]")
+"""What is said of a file that is older than a column, and which columns it has."""
 _BITS = {"INT": 31, "BIGINT": 63}
 
 
@@ -27,13 +31,18 @@ class Slices(Reader):
     chosen: tuple[Column, ...]
     as_of: str | None = None
     filters: tuple[tuple[str, str, str], ...] = ()
+    access: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What hudi-rs must know of the table's store, secrets included."""
 
     def columns(self) -> tuple[Column, ...]:
         return self.chosen
 
     def splits(self) -> list[Split]:
-        slices = Table(self.path).files(self._options(self.filters))
-        return [Split(one.base_file_relative_path()) for one in slices]
+        return [Split(one.base_file_relative_path()) for one in self.files(self.filters)]
+
+    def files(self, filters: Any) -> list[Any]:
+        """Those that such conditions leave."""
+        return Table(self.path, self.access).files(self._options(filters))
 
     def earliest(self, split: Split) -> Offset:
         return 0
@@ -42,15 +51,23 @@ class Slices(Reader):
         return 1
 
     def read(self, split: Split, start: Offset, stop: Offset) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
+        try:
+            yield from self._batches(split, None)
+        except OSError as failure:
+            older = _OLDER.search(str(failure))  # said before the first row is read
+            if older is None:
+                raise
+            yield from self._batches(split, older[1].split(", "))
 
-        there = set(pq.read_schema(os.path.join(self.path, split.id)).names)
-        names = [column.name for column in self.chosen if column.name in there]
-        filters = [one for one in self.filters if one[0] in there]
-        options = self._options(filters).with_projection(list(dict.fromkeys([*names, _COMMIT_TIME])))
-        reader = hudi().HudiFileGroupReader(self.path)
-        for batch in reader.read_file_slice_from_paths_stream(split.id, [], options):
-            yield self._whole(batch, split)
+    def _batches(self, split: Split, there: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that has these columns; None for all that are chosen."""
+        names = [c.name for c in self.chosen if there is None or c.name in there]
+        filters = [one for one in self.filters if there is None or one[0] in there]
+        options = self._options(filters).with_projection(list(dict.fromkeys([*names, COMMIT_TIME])))
+        with told(self.path):
+            reader = hudi().HudiFileGroupReader(self.path, dict(self.access))
+            for batch in reader.read_file_slice_from_paths_stream(split.id, [], options):
+                yield self._whole(batch, split)
 
     def _options(self, filters: Any) -> Any:
         options = hudi().HudiReadOptions().with_filters(list(filters))
@@ -70,25 +87,23 @@ class Slices(Reader):
 
 def all_rows(source: Any) -> Slices:
     """All rows and columns that a source means."""
-    table = Table(source.path)
+    access = access_of(source)
+    table = Table(source.path, access)
     as_of, since = (m if m is None else table.instant(m) for m in (source.as_of, source.since))
     # A file that changed holds rows that did not.
-    changed = () if since is None else ((_COMMIT_TIME, ">", since),)
-    return Slices(source.path, table.columns(), as_of, changed)
+    changed = () if since is None else ((COMMIT_TIME, ">", since),)
+    return Slices(source.path, table.columns(), as_of, changed, access)
 
 
 def read(spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
     """The rows of a source, of the columns that are used; filters leave out files and rows."""
     from pyspark.sql import functions as f
 
-    from penstock.connectors.adapter import all_ranges, as_declared, chosen, read_ranges
+    from penstock.connectors.adapter import all_ranges, as_declared, read_ranges
 
-    whole = all_rows(source)
-    hidden = tuple(c for c in HIDDEN if c.name in request.hidden)
-    columns = tuple(dict.fromkeys((*chosen(whole.chosen, request), *hidden)))
-    reader = replace(whole, chosen=columns, filters=(*whole.filters, *_pushed(request, whole.chosen)))
-    frame = read_ranges(spark, reader, all_ranges(reader), columns)
-    if not request.columns or not hidden:
+    reader = _reader(source, request)
+    frame = read_ranges(spark, reader, all_ranges(reader), reader.chosen)
+    if not request.columns or not request.hidden:
         return as_declared(frame, request)
     own = {c.name.lower(): c for c in request.columns}
     return frame.select(
@@ -99,6 +114,30 @@ def read(spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
             for name in frame.columns
         )
     )
+
+
+def scanned(source: Any, request: ReadRequest) -> Scanned:
+    """The files that are read of a source, and those that filters leave out."""
+    reader = _reader(source, request)
+    there, read = reader.files(()), reader.files(reader.filters)
+    size = sum(one.base_file_size for one in read)
+    return Scanned(
+        source.path,
+        len(read), len(there) - len(read),
+        size, sum(one.base_file_size for one in there) - size,
+        tuple(column.name for column in reader.chosen),
+        ", ".join(" ".join(condition) for condition in reader.filters),
+    )  # fmt: skip
+
+
+def _reader(source: Any, request: ReadRequest) -> Slices:
+    """What reads the columns that are used, hidden ones included, of the rows that may be wanted."""
+    from penstock.connectors.adapter import chosen
+
+    whole = all_rows(source)
+    hidden = (c for c in HIDDEN if c.name in request.hidden)
+    columns = tuple(dict.fromkeys((*chosen(whole.chosen, request), *hidden)))
+    return replace(whole, chosen=columns, filters=(*whole.filters, *_pushed(request, whole.chosen)))
 
 
 def _pushed(request: ReadRequest, columns: tuple[Column, ...]) -> tuple[tuple[str, str, str], ...]:

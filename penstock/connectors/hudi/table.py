@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors import storage as stores
 from penstock.connectors.base import Column
 from penstock.connectors.hudi.instants import as_instant
 from penstock.errors import DataError, SetupError
@@ -22,8 +26,10 @@ HIDDEN = tuple(
     for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 )
 """What Hudi keeps beside the columns of each row."""
+COMMIT_TIME = "_hoodie_commit_time"
 
-
+_MISSING = "missing-table"
+_NOT_THERE = re.compile(r"hoodie\.properties not found(?!.*(?:NoSuchBucket|ContainerNotFound))", re.DOTALL)
 _USUAL = {
     "hoodie.table.base.file.format": "parquet",
     "hoodie.populate.meta.fields": "true",
@@ -37,11 +43,12 @@ class Commit:
     """A commit that is done, and what its writer has told of it."""
 
     instant: str
+    operation: str
     told: dict[str, str]
 
-
-def is_table(path: str) -> bool:
-    return os.path.isfile(os.path.join(path, ".hoodie", "hoodie.properties"))
+    @property
+    def time(self) -> str:
+        return f"{datetime.strptime(self.instant[:14], '%Y%m%d%H%M%S'):%Y-%m-%d %H:%M:%S}"
 
 
 def hudi() -> Any:
@@ -55,14 +62,41 @@ def hudi() -> Any:
     return hudi
 
 
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """What hudi-rs complains of is an OSError that names the table; it hides signed addresses itself."""
+    try:
+        yield
+    except Exception as failure:
+        if type(failure).__name__ != "HudiCoreError":
+            raise
+        kind = FileNotFoundError if _NOT_THERE.search(str(failure)) else OSError
+        raise kind(f"{path}: {failure}") from None
+
+
+def find(path: str, access: Mapping[str, str]) -> Table | None:
+    """The table in a folder, if there is one."""
+    try:
+        return Table(path, access)
+    except DataError as failure:
+        if failure.code == _MISSING:
+            return None
+        raise
+
+
 class Table:
     """A table that is there, as it is now."""
 
-    def __init__(self, path: str) -> None:
-        if not is_table(path):
-            raise DataError("missing-table", f"there is no Hudi table in {path}", hint="check the path")
-        self.path = path
-        self._table = hudi().HudiTable(path)
+    def __init__(self, path: str, access: Mapping[str, str] | None = None) -> None:
+        """`access` is what hudi-rs must know of its store."""
+        self.path, self.access = path, dict(access or {})
+        try:
+            if not stores.is_remote(path) and not os.path.isfile(f"{path}/.hoodie/hoodie.properties"):
+                raise FileNotFoundError
+            with told(self.path):
+                self._table = hudi().HudiTable(path, self.access)
+        except FileNotFoundError:
+            raise DataError(_MISSING, f"there is no Hudi table in {path}", hint="check the path") from None
         self.settings: dict[str, str] = self._table.hudi_options()
         if self._table.is_mor:
             raise DataError(
@@ -104,24 +138,35 @@ class Table:
 
     def columns(self) -> tuple[Column, ...]:
         # By the Avro schema: hudi-rs panics when it makes Arrow's of some types, such as a local timestamp.
-        found = avro_columns(json.loads(self._table.get_schema_in_avro_str()))
+        with told(self.path):
+            found = avro_columns(json.loads(self._table.get_schema_in_avro_str()))
         return tuple(Column(column.name, column.type) for column in found)
 
     def commits(self) -> Iterator[Commit]:
         """The commits that the timeline still has, the newest first."""
-        timeline = self._table.get_timeline()
-        done = [*timeline.get_completed_commits(), *timeline.get_completed_replacecommits()]
+        with told(self.path):
+            timeline = self._table.get_timeline()
+            done = [*timeline.get_completed_commits(), *timeline.get_completed_replacecommits()]
         for instant in sorted(done, key=lambda one: str(one.timestamp), reverse=True):
-            metadata = json.loads(timeline.get_instant_metadata_in_json(instant))
-            yield Commit(instant.timestamp, metadata.get("extraMetadata") or {})
+            with told(self.path):
+                metadata = json.loads(timeline.get_instant_metadata_in_json(instant))
+            operation = str(metadata.get("operationType") or instant.action).upper()
+            yield Commit(instant.timestamp, operation, metadata.get("extraMetadata") or {})
 
     def files(self, options: Any) -> list[Any]:
         """The slices of files that a read with such options needs."""
-        slices: list[Any] = self._table.get_file_slices(options)
+        with told(self.path):
+            slices: list[Any] = self._table.get_file_slices(options)
         return slices
 
     def holds_rows(self) -> bool:
-        import pyarrow.parquet as pq
-
-        paths = (os.path.join(self.path, one.base_file_relative_path()) for one in self.files(None))
-        return any(pq.read_metadata(path).num_rows for path in paths)
+        reader = hudi().HudiFileGroupReader(self.path, self.access)
+        first = hudi().HudiReadOptions().with_projection([COMMIT_TIME]).with_batch_size(1)
+        with told(self.path):
+            return any(
+                batch.num_rows
+                for one in self.files(None)
+                for batch in reader.read_file_slice_from_paths_stream(
+                    one.base_file_relative_path(), [], first
+                )
+            )

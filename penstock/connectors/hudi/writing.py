@@ -7,25 +7,29 @@ they outlive the commits themselves, which Hudi archives.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors import merging
+from penstock.connectors import storage as stores
 from penstock.connectors.base import Batch, Refused
 from penstock.connectors.hudi import changes, java
+from penstock.connectors.hudi.access import access_of
 from penstock.connectors.hudi.columns import as_avro, evolved, named, stored_as
 from penstock.connectors.hudi.locking import busy, only_writer
 from penstock.connectors.hudi.options import Sink
-from penstock.connectors.hudi.table import Table, is_table
+from penstock.connectors.hudi.store_locks import Lock, only_writer_in_store
+from penstock.connectors.hudi.table import Table, find
+from penstock.connectors.session_settings import changed
+from penstock.connectors.staging import ASIDE
+from penstock.connectors.storage import join
 from penstock.errors import DataError
 from penstock.schema import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _BATCH, _STREAMS = "penstock.batch", "penstock.streams"
@@ -62,15 +66,15 @@ _KEY_GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION")
 
 def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) -> Sequence[Refused]:
     """Writes a batch, unless it is there; hands back the rows that have no key."""
-    with only_writer(sink.path):
-        table = Table(sink.path) if is_table(sink.path) else None
+    with _alone(frame.sparkSession, sink.path) as lock:
+        table = find(sink.path, access_of(sink))
         told = _told(table, batch)
         if told is None:
             return ()
         if table is not None and (own := _own_commit(table, batch)) is not None:
-            if not _client(frame, sink, table, jars).rollback(own):
+            if not _client(frame, sink, table, jars, lock).rollback(own):
                 raise busy(sink.path)
-            table = Table(sink.path)
+            table = Table(sink.path, table.access)
         refused: Sequence[Refused] = ()
         if sink.merge_on:
             frame, refused = merging.without_keys(frame, sink)
@@ -80,7 +84,7 @@ def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) ->
         else:
             records = changes.inserted(frame, columns, named(_partition_by(sink, table), columns))
         with _staged(records, sink.path, as_avro(columns)) as files:
-            client = _client(frame, sink, table, jars, columns)
+            client = _client(frame, sink, table, jars, lock, columns)
             if table is None:
                 client.create(java.as_map(frame.sparkSession, _new_table(sink, columns)))
             extra = java.as_map(frame.sparkSession, told)
@@ -89,6 +93,17 @@ def deliver(frame: DataFrame, sink: Sink, batch: Batch, jars: Sequence[Path]) ->
             if not client.write(files, extra, prefix, sink.mode == "overwrite", newest, _ROWS, _BYTES):
                 raise busy(sink.path)
         return refused
+
+
+@contextmanager
+def _alone(spark: SparkSession, path: str) -> Iterator[Lock | None]:
+    """Keeps other writers away, of this process and of others; gives the lock that a store needs."""
+    if stores.is_remote(path):
+        with only_writer_in_store(spark, path) as lock:
+            yield lock
+    else:
+        with only_writer(path):
+            yield None
 
 
 def columns_of(frame: DataFrame, sink: Sink, table: Table | None) -> StructType:
@@ -156,7 +171,12 @@ def _partition_by(sink: Sink, table: Table | None) -> tuple[str, ...]:
 
 
 def _client(
-    frame: DataFrame, sink: Sink, table: Table | None, jars: Sequence[Path], columns: StructType | None = None
+    frame: DataFrame,
+    sink: Sink,
+    table: Table | None,
+    jars: Sequence[Path],
+    lock: Lock | None,
+    columns: StructType | None = None,
 ) -> Any:
     there, by = table.settings if table is not None else _new_table(sink, columns), _partition_by(sink, table)
     told = {
@@ -172,7 +192,10 @@ def _client(
     }
     if columns is not None:
         told["hoodie.avro.schema"] = json.dumps(as_avro(columns))
-    return java.writing(frame.sparkSession, jars, sink.path, told)
+    client = java.writing(frame.sparkSession, jars, sink.path, told)
+    if lock is not None:
+        client.guard(lock.path, lock.mark)
+    return client
 
 
 def _key_generator(table: Table | None, sink: Sink) -> str:
@@ -187,7 +210,7 @@ def _new_table(sink: Sink, columns: StructType | None) -> dict[str, str]:
     """The settings of a table that is to be made."""
     assert columns is not None
     told = {
-        "hoodie.table.name": os.path.basename(sink.path),
+        "hoodie.table.name": sink.path.rpartition("/")[2],
         "hoodie.table.type": sink.table_type,
         "hoodie.table.create.schema": json.dumps(as_avro(columns)),
         "hoodie.table.recordkey.fields": ",".join(named(sink.merge_on, columns)),
@@ -206,18 +229,24 @@ def _staged(records: DataFrame, path: str, row: dict[str, Any]) -> Iterator[Any]
     fields = [{"name": "row", "type": ["null", row]}]
     fields += [{"name": name, "type": ["null", "string"]} for name in changes.PLACE]
     schema = {"type": "record", "name": "staged", "namespace": "penstock", "fields": fields}
-    home = os.path.join(path, ".hoodie", ".temp")
-    folder = os.path.join(home, "penstock")
+    spark: Any = records.sparkSession
+    storage, hudis = stores.of(spark, path), join(path, ".hoodie")
+    home, folder = join(hudis, ".temp"), join(hudis, ".temp/penstock")
     try:
-        shutil.rmtree(folder, ignore_errors=True)  # of a try that was killed
-        records.write.format("avro").option("avroSchema", json.dumps(schema)).save(f"file://{folder}")
-        session: Any = records.sparkSession
-        files = session._jvm.java.util.ArrayList()
-        for file in sorted(Path(folder).glob("*.avro")):
-            files.add(f"file://{file}")
+        storage.delete(folder)  # of a try that was killed
+        with changed(spark, ASIDE):
+            records.write.format("avro").option("avroSchema", json.dumps(schema)).save(_address(folder))
+        files = spark._jvm.java.util.ArrayList()
+        for entry in storage.children(folder):
+            if entry.name.endswith(".avro"):
+                files.add(_address(entry.path))
         yield files
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        for empty in (home, os.path.dirname(home)):
-            with suppress(OSError):
-                os.rmdir(empty)
+        with suppress(OSError):
+            storage.delete(folder)
+            for empty in (home, hudis):
+                storage.delete_empty(empty)
+
+
+def _address(path: str) -> str:
+    return path if stores.is_remote(path) else f"file://{path}"

@@ -35,20 +35,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MARK = "penstock.batch"
+_MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|NoSuchTableException")
+_GONE = re.compile(r"Failed to open input stream for file: (\S+\.metadata\.json)")
 
 
 class Iceberg(Tables):
     name = "iceberg"
     schemes = ("iceberg",)
-    jars = ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", "org.xerial:sqlite-jdbc:3.50.3.0")
+    jars = (
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "org.xerial:sqlite-jdbc:3.50.3.0",
+        "org.postgresql:postgresql:42.7.7",
+    )
     # Catalogs are found by class: Spark must have its jar from the start.
     extensions = ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",)
     Source = Source
     Sink = Sink
     using = "iceberg"
+    missing = _MISSING
     conflicts = re.compile(
         r"CommitFailedException|CommitStateUnknownException|Found conflicting files|Found new conflicting"
         r"|Missing required files to delete|SQLITE_BUSY|database is locked|Cannot commit .*changed"
+        r"|AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS|FIELD_ALREADY_EXISTS"
     )
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
@@ -99,19 +107,16 @@ class Iceberg(Tables):
         files = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]  # noqa: S608
         snapshots = spark.sql(f"SELECT * FROM {table}.snapshots ORDER BY committed_at DESC").collect()  # noqa: S608
         about = self._loaded(spark, source)
-        columns = {field.sourceId(): field.transform().toString() for field in about.spec().fields()}
-        parts = (
-            f"{how}({about.schema().findColumnName(column)})"
-            if how != "identity"
-            else about.schema().findColumnName(column)
-            for column, how in columns.items()
-        )
+        terms = [(f.transform().toString(), f.sourceId()) for f in about.spec().fields()]
+        named = [(how, about.schema().findColumnName(column)) for how, column in terms]
+        parts = [name if how == "identity" else f"{how}({name})" for how, name in named]
         properties = dict(about.properties())
         return {
             "files": files[0],
             "size": files[1] or 0,
             "comment": properties.pop("comment", None),
             "partitioned by": ", ".join(parts),
+            "partitions": spark.table(f"{table}.partitions").count() if parts else None,
             "properties": ", ".join(f"{k} = {v}" for k, v in sorted(properties.items())),
             "snapshots": len(snapshots),
             "newest commits": [
@@ -154,7 +159,7 @@ class Iceberg(Tables):
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
         text = said(failure)
-        if "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchTableException" in text:
+        if _MISSING.search(text):
             return _missing(options)
         if "Cannot process overwrite snapshot" in text or "Cannot process delete snapshot" in text:
             return DataError(
@@ -167,6 +172,12 @@ class Iceberg(Tables):
                 "catalog-unreachable",
                 f"cannot reach the catalog '{options.catalog}'",
                 hint=f"check that {options.catalog_uri or 'it'} runs, and what its user may do",
+            )
+        if gone := _GONE.search(text):
+            return DataError(
+                "missing-file",
+                f"the catalog '{options.catalog}' has {options.table} at {gone[1]}, which is not there",
+                hint="bring back its bucket or folder; or drop the table from the catalog: it is made anew",
             )
         return super().explain_failure(failure, options)
 
@@ -185,9 +196,6 @@ class Iceberg(Tables):
         database = ".".join(map(quoted, [sink.catalog, *sink.table.split(".")[:-1]]))
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {database}")
 
-    def exists(self, spark: SparkSession, options: Any) -> bool:
-        return bool(spark.catalog.tableExists(self.named(options)))
-
     def layout(self, sink: Any) -> str:
         terms = ", ".join(map(term_of, sink.partition_by))
         return f"PARTITIONED BY ({terms})" if terms else ""
@@ -198,10 +206,6 @@ class Iceberg(Tables):
                  if sink.write_mode}  # fmt: skip
         return {**modes, **sink.properties}
 
-    def settled(self, changes: DataFrame) -> DataFrame:
-        # Spark reads them twice, and refuses what it cannot know to be the same both times.
-        return changes.localCheckpoint()
-
     @contextmanager
     def marked(self, spark: SparkSession, sink: Any, batch: Batch) -> Iterator[bool]:
         who, delivered = f"{batch.pipeline}/{batch.sink}", False
@@ -209,7 +213,7 @@ class Iceberg(Tables):
         if batch.streaming:
             numbers = [int(mark.rpartition("/")[2]) for _, _, mark in line if mark.startswith(f"{who}/")]
             delivered = bool(numbers) and numbers[0] >= batch.number
-        elif sink.mode == "append":
+        elif sink.mode != "overwrite" and not sink.merge_on:
             self._undo(spark, sink, line, f"{who}/{batch.number}")
         with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": f"{who}/{batch.number}"}):
             yield delivered

@@ -15,7 +15,8 @@ from penstock.connectors.tables import TableSink
 from penstock.schema import quoted
 
 _TERM = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([\w.`]+)\s*\)|([\w.`]+))")
-_TRANSFORMS = ("years", "months", "days", "hours", "bucket", "truncate")
+_NUMBERED = ("bucket", "truncate")
+_TRANSFORMS = ("years", "months", "days", "hours", *_NUMBERED)
 
 
 class Place(Stored):
@@ -154,6 +155,9 @@ class Sink(Place, TableSink):
             if match is None or (match[1] and match[1].lower() not in _TRANSFORMS):
                 raise ValueError(f"cannot partition by '{term}': name a column, or one of"
                                  f" {', '.join(_TRANSFORMS)} of it")  # fmt: skip
+            if match[1] and (match[1].lower() in _NUMBERED) != (match[2] is not None):
+                few = f"{match[1]}(16, {match[3]})" if match[2] is None else f"{match[1]}({match[3]})"
+                raise ValueError(f"cannot partition by '{term}': expected such as {few}")
         return self
 
 

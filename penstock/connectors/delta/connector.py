@@ -1,5 +1,5 @@
 """Delta tables. Exactly once: a batch is one commit that keeps its number, and one that runs again changes
-nothing. Writers that meet try again; on S3 and in a local folder, one process at a time may write a table.
+nothing. Writers that meet, of one process or of several, try again.
 
 `delta://path` begins in the project's `warehouse`; `delta+s3://bucket/path`, `delta+gs://`, `delta+azure://`,
 `delta+abfss://` and `delta+hdfs://` stand in stores, and take the options of those.
@@ -8,10 +8,10 @@ nothing. Writers that meet try again; on S3 and in a local folder, one process a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -22,8 +22,10 @@ from penstock.connectors.base import (
     Column,
     Limits,
     ReadRequest,
+    Refused,
     SourceOptions,
 )
+from penstock.connectors.delta.committing import commit_safely
 from penstock.connectors.merging import OPERATION
 from penstock.connectors.places import InPlaces, Place, schemes_of
 from penstock.connectors.session_settings import changed
@@ -41,6 +43,7 @@ _COMMIT = (Column("_commit_version", "BIGINT"), Column("_commit_timestamp", "TIM
 _TRANSACTION = "spark.databricks.delta.write.txn"
 _LISTING_TASKS = 8
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+_NO_LOG = "DELTA_CANNOT_CREATE_LOG_PATH"
 _MISSING = re.compile(r"DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
                       r"|PATH_NOT_FOUND|DELTA_READ_TABLE_WITHOUT_COLUMNS")  # fmt: skip
 
@@ -108,7 +111,12 @@ class Delta(InPlaces, Tables):
     conflicts = re.compile(
         r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception"
         r"|DELTA_METADATA_CHANGED|MetadataChangedException|DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException"
+        r"|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|TABLE_OR_VIEW_ALREADY_EXISTS|NoSuchFileException"
+        r"|FIELD_ALREADY_EXISTS|DELTA_SCHEMA_CHANGED"
     )
+    missing = _MISSING
+    # The changes are at rest already; Delta would lay them down once more, and lose how they lie.
+    merging: ClassVar[Mapping[str, str]] = {"spark.databricks.delta.merge.materializeSource": "none"}
 
     def access(self, options: Any) -> Access:
         return Access(
@@ -180,6 +188,7 @@ class Delta(InPlaces, Tables):
             "size": detail.sizeInBytes,
             "comment": detail.description,
             "partitioned by": ", ".join(detail.partitionColumns),
+            "partitions": self._partitions(spark, source, detail.partitionColumns),
             "clustered by": ", ".join(detail.clusteringColumns),
             "properties": ", ".join(f"{k} = {v}" for k, v in sorted(detail.properties.items())),
             "version": commits[0].version,
@@ -188,7 +197,14 @@ class Delta(InPlaces, Tables):
             ],
         }
 
+    def _partitions(self, spark: SparkSession, source: Any, columns: Sequence[str]) -> int | None:
+        """How many there are; None for a table that has none."""
+        if not columns:
+            return None
+        return spark.table(self.named(source)).select(*map(quoted, columns)).distinct().count()
+
     def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
+        commit_safely(spark)
         (done,) = spark.sql(f"OPTIMIZE {self.named(source)}").collect()
         return {"files removed": done.metrics.numFilesRemoved, "files added": done.metrics.numFilesAdded}
 
@@ -225,11 +241,35 @@ class Delta(InPlaces, Tables):
 
     # Writing.
 
+    def write(self, frame: DataFrame, sink: Any, batch: Batch) -> Sequence[Refused]:
+        commit_safely(frame.sparkSession)
+        return super().write(frame, sink, batch)
+
     def named(self, options: Any) -> str:
         return f"delta.{quoted(options.path)}"
 
-    def exists(self, spark: SparkSession, options: Any) -> bool:
-        return stores.of(spark, options.path).find(join(options.path, "_delta_log")) is not None
+    def check_target(self, spark: SparkSession, sink: Any) -> None:
+        if self.columns_of(spark, sink) is not None:
+            return
+        there = stores.of(spark, sink.path).children(sink.path)
+        if any(not entry.hidden for entry in there):
+            raise DataError(
+                "not-a-table",
+                f"{sink.path} holds something else than a Delta table",
+                hint="write to an empty folder, or to one that is not there",
+            )
+
+    def is_passing(self, failure: Exception) -> bool:
+        # As another writer makes way, it may remove the folder of the log under Delta's hands.
+        return super().is_passing(failure) or _NO_LOG in said(failure)
+
+    def make_way(self, spark: SparkSession, sink: Any) -> None:
+        # Delta takes a folder whose log has no version for a table, and then does not find it.
+        store, log = stores.of(spark, sink.path), join(sink.path, "_delta_log")
+        for entry in store.children(log):
+            if entry.name.startswith("."):
+                store.delete(entry.path)
+        store.delete_empty(log)
 
     def layout(self, sink: Any) -> str:
         columns = ", ".join(map(quoted, sink.cluster_by or sink.partition_by))

@@ -1,0 +1,1 @@
+"""Delta: `connector` is what the engine sees, `committing` how versions are made one after the other."""
