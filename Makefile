@@ -10,7 +10,7 @@ SETUP = pyproject.toml setup.py constraints.txt
 .NOTPARALLEL:
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka bench-latency bench-lake fuzz chaos soak constraints clean machine packages
+.PHONY: help demo test test-fast check format docs bench bench-files bench-kafka bench-latency bench-lake bench-streams fuzz chaos soak constraints clean machine packages
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,8 @@ demo: $(VENV)/run.stamp ## install Penstock into .venv and run examples/quicksta
 
 test: packages $(VENV)/dev.stamp ## install what the tests need, and run all of them
 	@mkdir -p .build
+	@# Each of the many processes that tests start has its Spark in half the time.
+	$(BIN)/python -m penstock.engine.training
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --junitxml=.build/junit.xml
 
 test-fast: $(VENV)/dev.stamp ## the tests that need neither Spark nor a server
@@ -46,7 +48,7 @@ format: $(VENV)/dev.stamp ## mend the style where a tool can
 docs: $(VENV)/dev.stamp ## write docs/reference/ from the code
 	$(BIN)/python scripts/docs.py
 
-bench: bench-files bench-kafka bench-latency bench-lake ## measure against the same by hand; results in benchmarks/results/
+bench: bench-files bench-kafka bench-latency bench-lake bench-streams ## measure against the same by hand; results in benchmarks/results/
 
 bench-files: $(VENV)/dev.stamp ## files, against PySpark and DuckDB
 	$(BIN)/python -m benchmarks.files
@@ -59,6 +61,10 @@ bench-latency: packages $(VENV)/dev.stamp ## Kafka to Kafka in real time, agains
 
 bench-lake: packages $(VENV)/dev.stamp ## tables of Delta and Iceberg, against PySpark
 	$(BIN)/python -m benchmarks.lake
+
+bench-streams: packages $(VENV)/dev.stamp ## streams without Spark, against confluent-kafka and kcat
+	@sh scripts/packages.sh "$(PYTHON)" "kcat -V|kcat"
+	$(BIN)/python -m benchmarks.streams
 
 chaos: packages $(VENV)/dev.stamp ## kill streams three times at each stage of a batch, and twenty times by chance
 	PENSTOCK_KILLS_AT_EACH_STAGE=3 PENSTOCK_KILLS_BY_CHANCE=20 $(PYTEST) -s tests/delivery/test_kills.py \

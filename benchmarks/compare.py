@@ -40,8 +40,9 @@ def alternating(
     return measured
 
 
-def summary(measured: Mapping[str, Sequence[Measured]]) -> dict[str, Any]:
-    ours, theirs = measured.get("penstock", ()), measured.get("pyspark", ())
+def summary(measured: Mapping[str, Sequence[Measured]], peer: str = "pyspark") -> dict[str, Any]:
+    """What the systems took; the ratios are ours to the peer's."""
+    ours, theirs = measured.get("penstock", ()), measured.get(peer, ())
     ratios = [a.seconds / b.seconds for a, b in zip(ours, theirs, strict=False)]
     return {
         "ratio": round(statistics.median(ratios), 3) if ratios else None,
@@ -49,6 +50,8 @@ def summary(measured: Mapping[str, Sequence[Measured]]) -> dict[str, Any]:
         "seconds": {s: round(statistics.median(m.seconds for m in ms), 2) for s, ms in measured.items()},
         "spread": {s: [round(min(m.seconds for m in ms), 2), round(max(m.seconds for m in ms), 2)]
                    for s, ms in measured.items()},
+        "cpu_seconds": {s: round(statistics.median(m.cpu or 0 for m in ms), 2) for s, ms in measured.items()
+                        if all(m.cpu is not None for m in ms)},
         "peak_mb": {s: round(statistics.median(m.peak_mb for m in ms)) for s, ms in measured.items()},
     }  # fmt: skip
 

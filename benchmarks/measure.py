@@ -28,6 +28,8 @@ ENVIRONMENT = {
 class Measured:
     seconds: float
     peak_mb: float
+    cpu: float | None = None
+    """Seconds of CPU time, where that is known."""
 
 
 class Memory:
@@ -111,13 +113,18 @@ class Warm:
 
     def run(self, *words: str) -> Measured:
         assert self._process.stdin is not None
-        memory = Memory(self._process.pid)
+        memory, cpu = Memory(self._process.pid), self._cpu()
         started = time.perf_counter()
         self._process.stdin.write(" ".join(words) + "\n")
         self._process.stdin.flush()
         self._await("done")
         seconds = time.perf_counter() - started
-        return Measured(seconds, memory.stop())
+        return Measured(seconds, memory.stop(), self._cpu() - cpu)
+
+    def _cpu(self) -> float:
+        """That of the process alone, without what it has started."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -161,4 +161,19 @@ def _wider() -> Change:
     )
 
 
-CHANGES = (_grows(), _wider(), _fractions(), _renamed(), _dropped())
+def _texts() -> Change:
+    first = {"id": 1, "n": 1}
+    numbers, texts = {"id": "int64", "n": "int64"}, {"id": "int64", "n": "string"}
+    kept = Outcome(_alike("file left out, kept as a letter", (first,)), rejected=1)
+    stopped = _stopped("column-types", first, {"on_error": "dead_letter"}, kept)
+    return Change(
+        "Numbers become texts: `BIGINT` becomes `STRING`",
+        "ORC",
+        (first,),
+        ({"id": 2, "n": "2"},),
+        dict.fromkeys(POLICIES, stopped),
+        types=(numbers, texts),
+    )
+
+
+CHANGES = (_grows(), _wider(), _texts(), _fractions(), _renamed(), _dropped())

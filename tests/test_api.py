@@ -152,6 +152,12 @@ def test_rows_come_as_a_frame_inside_an_existing_session(session: Session, spark
         session.sql("SHOW VIEWS")
 
 
+def test_spark_is_ended_by_the_session_that_started_it(session: Session, spark: SparkSession) -> None:
+    with Session() as other:
+        assert other.sql("SELECT * FROM 'datagen:' WITH (rows = 3)").count() == 3
+    assert spark.range(3).count() == 3
+
+
 def test_the_package_offers_what_the_guide_uses(session: Session) -> None:
     assert penstock.Session is Session
     with pytest.raises(AttributeError):

@@ -9,9 +9,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from importlib.metadata import entry_points
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import error_codes
 import pytest
@@ -23,7 +26,17 @@ from penstock.cli import main
 from penstock.cli.app import app
 from penstock.errors import PenstockError
 from penstock.sql.parse import parse
+from penstock.streams import Capabilities, Streamer
+from penstock.streams.file.streamer import FileOptions
+from penstock.streams.kafka.connection import Connection as KafkaConnection
+from penstock.streams.kafka.options import StreamOptions as KafkaOptions
+from penstock.streams.nats.connection import Connection as NatsOptions
+from penstock.streams.pulsar.connection import Connection as PulsarOptions
+from penstock.streams.redis.connection import Connection as RedisOptions
+from penstock.streams.registry import GROUP
+from tests.cli.shell import bash
 from tests.connectors.conformance import checks_for
+from tests.streams.files import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +45,16 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BROKER = "localhost:9092"
+STREAMS = ROOT / "docs" / "guides" / "streams-in-python.md"
+ORDER = ("file", "kafka", "redis", "pulsar", "nats", "websocket", "stdio")
+"""Backends of streams, as tables have them."""
+OPTIONS = {
+    "file": FileOptions,
+    "kafka": KafkaOptions,
+    "redis": RedisOptions,
+    "pulsar": PulsarOptions,
+    "nats": NatsOptions,
+}
 STORE = "http://localhost:9000"
 WITHOUT_SPARK = {"check", "fmt", "explain", "connectors", "describe", "formats", "init", "config", "ps"}
 
@@ -126,10 +149,72 @@ def test_projects_can_be_bound(block: Block, project: Path, monkeypatch: pytest.
 
 @pytest.mark.spark
 def test_python_runs(project: Path) -> None:
+    # A session that it opens is also closed.
+    run_python([block for block in python_blocks() if block.page != STREAMS], project)
+
+
+@pytest.mark.server
+def test_python_about_streams_runs_without_spark(project: Path, kafka: Any) -> None:
+    run_python(
+        blocks("python", STREAMS), project, kafka.bootstrap, "import sys; assert 'pyspark' not in sys.modules"
+    )
+    assert [(row.key, row.value) for row in kafka.rows("titles")] == [(b"weather", b"Rain")]
+
+
+def backends() -> dict[str, type[Streamer]]:
+    """Each by its first scheme."""
+    found = {point.load() for point in entry_points(group=GROUP)}
+    return {backend.schemes[0]: backend for backend in sorted(found, key=lambda b: ORDER.index(b.schemes[0]))}
+
+
+def test_the_guide_to_streams_tells_what_each_backend_can() -> None:
+    found = backends()
+    rows = [
+        [
+            f"`{field.name}`",
+            *("yes" if getattr(backend.capabilities, field.name) else "" for backend in found.values()),
+        ]
+        for field in fields(Capabilities)
+    ]
+    stands_in(STREAMS, table(["", *(f"`{scheme}://`" for scheme in found)], rows))
+
+
+def test_the_guide_to_streams_tells_what_each_uri_takes() -> None:
+    rows = [
+        [f"`{scheme}://`", f"`{name}`", shown(field.default), field.description or ""]
+        for scheme, options in OPTIONS.items()
+        for name, field in options.model_fields.items()
+        if name not in KafkaConnection.model_fields
+    ]
+    stands_in(STREAMS, table(["", "option", "unless given", ""], rows))
+
+
+def table(titles: list[str], rows: list[list[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  ", "| ") for line in lines)
+
+
+def shown(default: Any) -> str:
+    if isinstance(default, timedelta):
+        return f"{default.total_seconds():g} s"
+    if isinstance(default, int) and default >= 1 << 20:
+        return f"{default >> 20} MB"
+    return "" if default is None else f"{default:,}" if type(default) is int else str(default).lower()
+
+
+def stands_in(page: Path, text: str) -> None:
+    assert text in page.read_text(encoding="utf-8"), f"{name(page)} is out of date: it must have\n{text}"
+
+
+def python_blocks() -> list[Block]:
     pages = [page for page in pages_with("python") if page.stem != "CONTRIBUTING"]
-    found = [f"# {block}\n{block.text}" for page in pages for block in blocks("python", page)]
-    (project / "pages.py").write_text("\n".join(found), encoding="utf-8")
-    # A process of its own, since a session that it opens is also closed; as in an activated environment.
+    return [block for page in pages for block in blocks("python", page)]
+
+
+def run_python(found: list[Block], folder: Path, broker: str = BROKER, last: str = "") -> None:
+    """In a process of its own, as in an activated environment."""
+    text = "\n".join([*(f"# {block}\n{block.text}" for block in found), last])
+    (folder / "pages.py").write_text(text.replace(BROKER, broker), encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["python", "pages.py"], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300
@@ -153,8 +238,13 @@ def test_the_connector_that_shows_how_conforms(
 
 def commands(program: str, *pages: Path) -> list[tuple[str, list[str]]]:
     found = [(b, line) for page in pages or PAGES for b in blocks("sh", page) for line in b.text.splitlines()]
-    words = [(str(block), shlex.split(line, comments=True)) for block, line in found]
+    words = [(str(block), _first_command(shlex.split(line, comments=True))) for block, line in found]
     return [(where, line[1:]) for where, line in words if line[:1] == [program]]
+
+
+def _first_command(words: list[str]) -> list[str]:
+    """Without what a shell does with it."""
+    return list(takewhile(lambda word: word not in ("|", "<", ">", "&"), words))
 
 
 @pytest.mark.parametrize(("where", "arguments"), commands("penstock"))
@@ -172,6 +262,41 @@ def test_commands_that_need_no_spark_run(
     for where, arguments in commands("penstock", page):
         if arguments[0] in WITHOUT_SPARK and "--physical" not in arguments:
             assert main(arguments) == 0, f"{where}: {capfd.readouterr().err}"
+
+
+# Needs a terminal, goes on for ever, or wants Spark or a server that is not here; tests/cli has it.
+NOT_HERE = re.compile(
+    r"^(pip|journalctl|cat consumer|penstock run|penstock top (?!.*--once))"
+    r"|--follow|--from latest|streams/large|pulsar://|redis://"
+)
+ENDLESS = re.compile(r"^penstock tap - (?!.*(--no-follow|--until|--limit))")
+
+
+@pytest.mark.server
+def test_the_shell_of_the_guide_to_streams_runs(project: Path, kafka: Any) -> None:
+    page = ROOT / "docs" / "guides" / "streams-at-hand.md"
+    lines = [line for block in blocks("sh", page) for line in block.text.splitlines()]
+    told = [line for line in lines if not NOT_HERE.search(line) and line != "kill %1"]
+    script = "\n".join(
+        line + (" | head -n 1" if ENDLESS.match(line) else "") for line in map(as_a_script, told)
+    )
+    for shown, here in (("/tmp/", f"{project}/"), (BROKER, kafka.bootstrap), ("10s", "100ms")):
+        script = script.replace(shown, here)
+    done = bash(project, f"set -e -o pipefail\n{script}")
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    # Every kind of command is among them.
+    assert {line.split()[1] for line in told if line.startswith("penstock")} == {
+        "flux", "tap", "ls", "stream", "copy", "top",
+    }  # fmt: skip
+    assert stored(project / "streams") == ['{"id": 1, "title": "Rain in Ulm"}']
+
+
+def as_a_script(line: str) -> str:
+    """Who types waits until a pipe is there, and ends a job when it has done its work."""
+    if line.endswith("&"):
+        pipe = line.split()[2]
+        return f"{line} there {pipe}" if "flux" in line else "true"
+    return f"{line}; kill %%; wait %%" if line.endswith("> producer") else line
 
 
 @pytest.mark.parametrize("block", [b for p in pages_with("console") for b in blocks("console", p)], ids=str)

@@ -11,8 +11,9 @@ PROJECT = FOLDER / "lake" / "penstock.yaml"
 
 
 def statements(job: str, source: str, target: str) -> str:
-    if job == "upsert":
-        return f"SELECT * FROM '{source}/*.parquet' INTO 'delta://{target}' WITH (merge_on = 'id')"
+    if job.startswith("upsert"):
+        order = "" if job == "upsert_once" else ", order_by = 'version'"
+        return f"SELECT * FROM '{source}/*.parquet' INTO 'delta://{target}' WITH (merge_on = 'id'{order})"
     broker, _, rest = source.partition("/")
     topic, _, rows = rest.partition("/")
     into = f"'delta://{target}' WITH (merge_on = 'user_id', order_by = 'id')"

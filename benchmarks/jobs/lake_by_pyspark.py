@@ -36,6 +36,12 @@ def merge(changes: DataFrame, target: str, key: str) -> None:
         WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
 
 
+def latest(changes: DataFrame, key: str, order: str) -> DataFrame:
+    """The last change to each key."""
+    place = f.row_number().over(Window.partitionBy(key).orderBy(f.col(order).desc()))
+    return changes.withColumn("place", place).where("place = 1").drop("place")
+
+
 def kept(source: str) -> DataFrame:
     broker, topic, rows = source.split("/")
     records = (
@@ -51,8 +57,9 @@ def kept(source: str) -> DataFrame:
 
 
 def run(job: str, source: str, target: str, place: str) -> None:
-    if job == "upsert":
-        merge(spark.read.parquet(source), target, "id")
+    if job.startswith("upsert"):
+        changes = spark.read.parquet(source)
+        merge(changes if job == "upsert_once" else latest(changes, "id", "version"), target, "id")
         return
     rows = kept(source)
     fields = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema)
@@ -67,8 +74,7 @@ def run(job: str, source: str, target: str, place: str) -> None:
     def deliver(batch: DataFrame, number: int) -> None:
         batch.sparkSession.conf.set("spark.databricks.delta.write.txnAppId", place)
         batch.sparkSession.conf.set("spark.databricks.delta.write.txnVersion", str(number))
-        latest = f.row_number().over(Window.partitionBy("user_id").orderBy(f.col("id").desc()))
-        merge(batch.withColumn("place", latest).where("place = 1").drop("place"), target, "user_id")
+        merge(latest(batch, "user_id", "id"), target, "user_id")
 
     writer = rows.writeStream.foreachBatch(deliver).option("checkpointLocation", f"{place}/checkpoint")
     writer.trigger(availableNow=True).start().awaitTermination()
