@@ -203,7 +203,11 @@ class Reading:
     def _look(self, *, commit: bool) -> None:
         """Asks which shards are read, of those whose last message has not come."""
         if commit and self._group is not None:
-            self.consumer.commit()  # nothing is given out that was not followed by asking for more
+            try:
+                self.consumer.commit()  # nothing is given out that was not followed by asking for more
+            except PenstockError as failure:
+                if failure.code != "not-committed":  # which comes again, here or to others of the group
+                    raise
         ends = self._missing or {}
         self._missing = {name: end for name, end in ends.items() if not self.consumer.reached(end)}
 

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -345,6 +345,25 @@ def test_what_is_sent_while_the_broker_is_away_comes_once(kafka: Any, reach: Rea
             for receipt in receipts:
                 receipt.result(PATIENCE)
         assert got(consumer, 3) == numbers(1, 4)
+
+
+def test_a_commit_waits_for_a_broker_that_is_away(kafka: Any, reach: Reach, stream: str) -> None:
+    streamer = reach()
+    put(streamer, stream, 5)
+    with streamer.consumer(stream, mode="repeat", group=stream) as member, ThreadPoolExecutor(1) as pool:
+        assert got(member, 3) == numbers(0, 3)
+        with kafka.down():
+            committing = pool.submit(member.commit)
+            time.sleep(1.0)
+            assert not committing.done()
+        committing.result(PATIENCE)
+    with streamer.consumer(stream, mode="repeat", group=stream) as member:
+        assert got(member, 2) == numbers(3, 5)
+    hasty = reach("?timeout=2s").consumer(stream, mode="repeat", group=f"{stream}-2")
+    assert got(hasty, 3) == numbers(0, 3)
+    with kafka.down():
+        assert code_of(hasty.commit) == "broker-unreachable"
+    hasty.close()
 
 
 def test_groups_are_told_of_though_the_process_that_asks_has_ended(

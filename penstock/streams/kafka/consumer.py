@@ -118,6 +118,10 @@ class KafkaConsumer(Consumer):
             # It waits for all that it is asked for, so it is asked for one.
             got = consume(1, wait)
             got += consume(most - 1, 0) if got and most > 1 else []
+        return self._good(got)
+
+    def _good(self, got: list[Any]) -> list[Message]:
+        """Those that are no news of what is wrong."""
         if any(map(_ERROR, got)):
             self._heard(m for m in got if m.error() is not None)
             got = [m for m in got if m.error() is None]

@@ -7,13 +7,14 @@ before they go. With `cooperative-sticky`, the others are read on meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError, RunError
-from penstock.streams.base import Mode, Start
+from penstock.streams.base import AWAY, Mode, Start
 from penstock.streams.base import Place as Position
 from penstock.streams.kafka.client import Cluster
 from penstock.streams.kafka.consumer import MOST, KafkaConsumer, last_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 COMMIT_EVERY = 0.5
 BATCH_SECONDS = 0.5
 PAUSE = 0.1
+SOON = 0.001
 ANSWER = 5.0
 ENTRY = 10.0
 """Seconds in which brokers let a member in; they take three for the first of a group, as they are set."""
@@ -64,6 +66,10 @@ class GroupConsumer(KafkaConsumer):
         self._left: Any = None
         """Who this member was, when it has left: who asks in its name is told that it is gone."""
         self._committed = 0.0
+        self._answers: deque[tuple[Any, list[Any]]] = deque(maxlen=20)
+        """What the broker has said to commits."""
+        self._early: list[Any] = []
+        """What came while such an answer was waited for."""
         self._pace = Pace(BATCH_SECONDS, MOST)
         super().__init__(cluster, options, streams, start, positions)
 
@@ -79,6 +85,7 @@ class GroupConsumer(KafkaConsumer):
         return self._made(
             {
                 "group.id": self._group,
+                "on_commit": lambda error, parts: self._answers.append((error, parts)),
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": int(self._options.claim_after.total_seconds() * 1000),
                 "heartbeat.interval.ms": max(
@@ -94,6 +101,12 @@ class GroupConsumer(KafkaConsumer):
         messages = super()._fetch(min(most, self._pace.most()), wait)
         self._pace.gave(len(messages))
         return messages
+
+    def _consumed(self, most: int, wait: float) -> list[Message]:
+        if not self._early:
+            return super()._consumed(most, wait)
+        got, self._early = self._early[:most], self._early[most:]
+        return self._good(got)
 
     def _found(self, places: list[Place]) -> None:
         """The group hears of new shards by itself."""
@@ -134,11 +147,13 @@ class GroupConsumer(KafkaConsumer):
     def _revoked(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
         if not self._closed:
             with suppress(PenstockError):  # what is not committed comes again
-                self._commit()
+                self._store(lambda done: client.commit(offsets=partitions_at(done), asynchronous=False))
         self._dropped(client, parts)
 
     def _dropped(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
-        for place in [(part.topic, part.partition) for part in parts]:
+        places = [(part.topic, part.partition) for part in parts]
+        self._forget(places)
+        for place in places:
             self._held.discard(place)
             self._ends.pop(place, None)
             self._through.pop(place, None)
@@ -169,22 +184,49 @@ class GroupConsumer(KafkaConsumer):
             self._through |= ends
 
     def _commit(self) -> None:
+        self._store(self._answered, polls=True)
+
+    def _store(self, commit: Callable[[Offsets], list[Any]], *, polls: bool = False) -> None:
         if not (self._commits and self._done):
             return
-        done = {place: offset for place, offset in self._done.items() if place in self._held}
-        if done:
-            client = self._client
-            self._committing(lambda: client.commit(offsets=partitions_at(done), asynchronous=False))
+        if self._mine():
+            self._committing(lambda: commit(self._mine()), polls=polls)
         self._done.clear()
         self._committed = time.monotonic()
 
-    def _committing(self, call: Callable[[], Any]) -> list[Any]:
-        """What the group's broker answers; again while it is about to share shards anew, or away."""
+    def _mine(self) -> Offsets:
+        """What was processed of the shards that are still this member's."""
+        return {place: offset for place, offset in self._done.items() if place in self._held}
+
+    def _answered(self, offsets: Offsets) -> list[Any]:
+        """Commits, and returns what the broker says. librdkafka would wait for it as long as there is none;
+        answers come where messages do."""
         from confluent_kafka import KafkaError, KafkaException
 
-        gone = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError._STATE)
-        again = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError._IN_PROGRESS)
-        end = time.monotonic() + max(self._timeout, self._options.transaction_timeout.total_seconds())
+        if not offsets:
+            raise self._overtaken()
+        self._client.commit(offsets=partitions_at(offsets), asynchronous=True)
+        began, pause = time.monotonic(), SOON
+        while time.monotonic() - began < self._timeout:
+            self._early += self._client.consume(MOST, pause)
+            pause = min(2 * pause, PAUSE)
+            while self._answers:
+                error, parts = self._answers.popleft()
+                if {(part.topic, part.partition): part.offset for part in parts} == offsets:
+                    if error is not None:
+                        raise KafkaException(error)
+                    return parts
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    def _committing(self, call: Callable[[], Any], *, polls: bool = False) -> list[Any]:
+        """What the group's broker answers; again while it is about to share shards anew, or away. One that
+        `polls` hears of that, and what becomes of its shards."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        anew = {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError._IN_PROGRESS}
+        gone = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
+        anew |= gone if polls else set()
+        began = time.monotonic()
         while True:
             try:
                 told: list[Any] = call()
@@ -193,15 +235,19 @@ class GroupConsumer(KafkaConsumer):
                 error = failure.args[0]
             if error is None:
                 return told
-            if error.code() in gone:
-                raise RunError(
-                    "not-committed",
-                    f"others of the group '{self._group}' have taken over: what was processed comes again",
-                )
-            passing = error.retriable() or error.code() in again
-            if not passing or time.monotonic() > end:
-                raise explained(error, self._options, self._streams[0])
+            trouble = explained(error, self._options, self._streams[0])
+            patience = self._timeout if trouble.code in AWAY else 0.0
+            if error.code() in anew:
+                patience = max(self._timeout, self._options.transaction_timeout.total_seconds())
+            if time.monotonic() - began > patience:
+                raise self._overtaken() if error.code() in {*gone, KafkaError._STATE} else trouble
             time.sleep(PAUSE)
+
+    def _overtaken(self) -> RunError:
+        return RunError(
+            "not-committed",
+            f"others of the group '{self._group}' have taken over: what was processed comes again",
+        )
 
     def _reached(self, place: Position) -> bool:
         """By what the group has committed, of whomever a shard is."""
@@ -276,7 +322,7 @@ class GroupConsumer(KafkaConsumer):
             self._client.close()
             self._closed = False
             self._client = self._member()
-        self._shard, self._held = place, {place}
+        self._shard, self._held, self._early = place, {place}, []
 
     def _await_shards(self) -> None:
         end = time.monotonic() + self._timeout
@@ -285,6 +331,7 @@ class GroupConsumer(KafkaConsumer):
 
     def _replace(self, offsets: Offsets) -> None:
         offsets = counted(self._cluster, offsets)
+        self._forget(offsets)
         self._ends.clear()
         self._through.clear()
         if self._shard is not None:
@@ -292,6 +339,10 @@ class GroupConsumer(KafkaConsumer):
         elif offsets:
             self._client.incremental_unassign(partitions_at(offsets))
             self._client.incremental_assign(partitions_at(offsets))
+
+    def _forget(self, places: Collection[Place]) -> None:
+        """What came early of shards that are read elsewhere from now on, comes again."""
+        self._early = [m for m in self._early if (m.topic(), m.partition()) not in places]
 
     def _come_in(self) -> None:
         """Who leaves while it is let in cannot say so, and the others wait until it is taken for dead."""
