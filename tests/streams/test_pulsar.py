@@ -10,8 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pulsar as client
 import pytest
@@ -308,6 +312,58 @@ def test_nothing_is_lost_when_the_server_is_away(pulsar: Any, reach: Reach, stre
         consumer.close()
     tired.close()
     leaving.close()
+
+
+STORAGE_AWAY = b"""{"reason": "\\n --- An unexpected error occurred in the server ---\\n\\nMessage: \
+org.apache.bookkeeper.mledger.ManagedLedgerException: Not enough non-faulty bookies available error code: -6\
+\\n\\nStacktrace:\\n\\norg.apache.pulsar.broker.service.BrokerServiceException$PersistenceException: ..."}"""
+
+
+class Faltering(BaseHTTPRequestHandler):
+    """Stands before a server, passes on what it is asked, and keeps every other answer to itself."""
+
+    server: Any
+
+    def _pass_on(self) -> None:
+        self.server.asked += 1
+        size = int(self.headers.get("Content-Length") or 0)
+        headers = {name: self.headers[name] for name in ("Authorization", "Content-Type")}
+        request = Request(self.server.admin + self.path, self.rfile.read(size) or None, headers)
+        request.method = self.command
+        try:
+            with urlopen(request, timeout=30) as answer:
+                status, text = answer.status, answer.read()
+        except HTTPError as refused:
+            with refused:
+                status, text = refused.code, refused.read()
+        if self.server.asked % 2:
+            status, text = (503, b"") if self.server.asked % 4 == 1 else (500, STORAGE_AWAY)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_PUT = do_POST = _pass_on
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_what_may_pass_is_asked_again(pulsar: Any, stream: str) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Faltering) as door:
+        vars(door).update(asked=0, admin=pulsar.admin)
+        Thread(target=door.serve_forever, daemon=True).start()
+        uri = f"pulsar://{pulsar.address}?admin=http://127.0.0.1:{door.server_port}&token={token()}"
+        with connect(uri) as streamer, streamer.admin() as admin:
+            for name, shards in ((f"{stream}-1", 1), (f"{stream}-2", 2)):
+                admin.create(name, shards=shards, retention=Retention(age=timedelta(hours=1)))
+                assert code_of(lambda name=name: admin.create(name)) == "exists"
+                assert len(admin.describe(name).shards) == shards
+        vars(door).update(admin=f"{pulsar.admin}/nowhere")
+        with connect(f"{uri}&timeout=1s") as streamer:
+            assert code_of(lambda: streamer.admin().describe(f"{stream}-1")) == "missing-stream"
+        door.shutdown()
+    assert vars(door)["asked"] > 10
 
 
 # What is refused.

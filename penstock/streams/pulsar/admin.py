@@ -134,9 +134,11 @@ def create(rest: Rest, topic: Topic, shards: int, retention: Retention) -> None:
             body = {"partitions": shards, "properties": asked}
             rest.call("PUT", f"{topic.path}/partitions", body, kind=PARTITIONED)
     except Refused as failure:
-        if failure.status == 409:
+        if failure.status != 409:
+            raise _failed(rest, failure, topic.namespace) from None
+        # It was asked for once more if a broker failed after it had been made.
+        if rest.properties(topic).get(IDENTITY) != asked[IDENTITY]:
             raise InputError("exists", f"there is a stream '{topic.stream}'") from None
-        raise _failed(rest, failure, topic.namespace) from None
     try:
         _keep(rest, topic, retention)
     except Refused as failure:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -19,6 +21,10 @@ from penstock.streams.pulsar.messages import Id
 from penstock.streams.pulsar.topics import Topic
 
 ANSWER = 20.0
+PAUSE = 0.2
+MESSAGE = re.compile(r"^Message: (.*)$", re.MULTILINE)
+STORAGE = "ManagedLedgerException"
+"""What brokers say when those who keep the messages do not answer, as while they are started again."""
 PARTITIONED = "application/vnd.partitioned-topic-metadata+json"
 
 
@@ -29,6 +35,11 @@ class Refused(Exception):
         super().__init__(f"{status}: {reason}")
         self.status = status
         self.reason = reason
+
+    @property
+    def passing(self) -> bool:
+        """Whether it may say yes in a moment."""
+        return self.status in (502, 503, 504) or (self.status == 500 and STORAGE in self.reason)
 
 
 class Rest:
@@ -44,6 +55,17 @@ class Rest:
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", **query: Any
     ) -> Any:
         """What the server answers; raises `Refused`, or our error when it is not there."""
+        end = time.monotonic() + self._cluster.patience
+        while True:
+            try:
+                return self._asked(method, path, body, kind, query)
+            except Refused as failure:
+                # What is deleted once more would be told to be missing.
+                if not failure.passing or method == "DELETE" or time.monotonic() > end:
+                    raise
+            time.sleep(PAUSE)
+
+    def _asked(self, method: str, path: str, body: Any, kind: str, query: Mapping[str, Any]) -> Any:
         url = f"{self._url}/admin/v2/{path}" + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": kind, "User-Agent": "penstock"}
@@ -163,7 +185,8 @@ class Rest:
             reason = str(json.loads(text)["reason"])
         except (ValueError, KeyError, TypeError):
             reason = text[:200]
-        return Refused(failure.code, reason or str(failure.reason))
+        told = MESSAGE.search(reason)  # where there is more, it is a trace of Java's
+        return Refused(failure.code, told[1] if told else reason or str(failure.reason))
 
     def _away(self, failure: BaseException) -> SetupError:
         reason = getattr(failure, "reason", None) or failure
