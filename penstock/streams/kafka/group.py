@@ -7,7 +7,6 @@ before they go. With `cooperative-sticky`, the others are read on meanwhile.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cached_property
@@ -66,10 +65,12 @@ class GroupConsumer(KafkaConsumer):
         self._left: Any = None
         """Who this member was, when it has left: who asks in its name is told that it is gone."""
         self._committed = 0.0
-        self._answers: deque[tuple[Any, list[Any]]] = deque(maxlen=20)
-        """What the broker has said to commits."""
+        self._underway = False
+        """Whether there is a commit that the broker has not answered."""
+        self._answer: tuple[Any, list[Any]] = (None, [])
+        """What it said to the last one: an error, if any, and partitions."""
         self._early: list[Any] = []
-        """What came while such an answer was waited for."""
+        """What came while that was waited for."""
         self._pace = Pace(BATCH_SECONDS, MOST)
         super().__init__(cluster, options, streams, start, positions)
 
@@ -81,11 +82,11 @@ class GroupConsumer(KafkaConsumer):
         return client
 
     def _member(self) -> confluent_kafka.Consumer:
-        self._is_in = False
+        self._is_in = self._underway = False
         return self._made(
             {
                 "group.id": self._group,
-                "on_commit": lambda error, parts: self._answers.append((error, parts)),
+                "on_commit": self._replied,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": int(self._options.claim_after.total_seconds() * 1000),
                 "heartbeat.interval.ms": max(
@@ -147,7 +148,7 @@ class GroupConsumer(KafkaConsumer):
     def _revoked(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
         if not self._closed:
             with suppress(PenstockError):  # what is not committed comes again
-                self._store(lambda done: client.commit(offsets=partitions_at(done), asynchronous=False))
+                self._store(lambda: client.commit(offsets=partitions_at(self._mine()), asynchronous=False))
         self._dropped(client, parts)
 
     def _dropped(self, client: confluent_kafka.Consumer, parts: list[Any]) -> None:
@@ -167,9 +168,9 @@ class GroupConsumer(KafkaConsumer):
         last = last_of(messages, len(self._held))
         self._done |= last
         self._through |= last
-        if self._commits and time.monotonic() - self._committed > COMMIT_EVERY:
+        if self._commits and not self._underway and time.monotonic() - self._committed > COMMIT_EVERY:
             self._committed = time.monotonic()
-            self._client.commit(offsets=partitions_at(self._done), asynchronous=True)
+            self._send(self._done)
 
     def _pass_ends(self) -> None:
         """What follows the last message, and is none, counts as processed with it: else the group would never
@@ -186,11 +187,11 @@ class GroupConsumer(KafkaConsumer):
     def _commit(self) -> None:
         self._store(self._answered, polls=True)
 
-    def _store(self, commit: Callable[[Offsets], list[Any]], *, polls: bool = False) -> None:
+    def _store(self, commit: Callable[[], list[Any]], *, polls: bool = False) -> None:
         if not (self._commits and self._done):
             return
         if self._mine():
-            self._committing(lambda: commit(self._mine()), polls=polls)
+            self._committing(commit, polls=polls)
         self._done.clear()
         self._committed = time.monotonic()
 
@@ -198,25 +199,40 @@ class GroupConsumer(KafkaConsumer):
         """What was processed of the shards that are still this member's."""
         return {place: offset for place, offset in self._done.items() if place in self._held}
 
-    def _answered(self, offsets: Offsets) -> list[Any]:
-        """Commits, and returns what the broker says. librdkafka would wait for it as long as there is none;
-        answers come where messages do."""
-        from confluent_kafka import KafkaError, KafkaException
+    def _answered(self) -> list[Any]:
+        """Commits, and returns what the broker says. Of two commits that are underway when a broker goes, the
+        first may come last when it is back: so there is one at a time."""
+        from confluent_kafka import KafkaException
 
+        self._settle()
+        offsets = self._mine()
         if not offsets:
             raise self._overtaken()
+        self._send(offsets)
+        self._settle()
+        error, parts = self._answer
+        if error is not None:
+            raise KafkaException(error)
+        return parts
+
+    def _send(self, offsets: Offsets) -> None:
         self._client.commit(offsets=partitions_at(offsets), asynchronous=True)
+        self._underway = True
+
+    def _replied(self, error: Any, parts: list[Any]) -> None:
+        self._underway, self._answer = False, (error, parts)
+
+    def _settle(self) -> None:
+        """Waits for an answer, which comes where messages do. librdkafka itself would wait for ever while no
+        broker is there."""
+        from confluent_kafka import KafkaError, KafkaException
+
         began, pause = time.monotonic(), SOON
-        while time.monotonic() - began < self._timeout:
+        while self._underway:
+            if time.monotonic() - began > self._timeout:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             self._early += self._client.consume(MOST, pause)
             pause = min(2 * pause, PAUSE)
-            while self._answers:
-                error, parts = self._answers.popleft()
-                if {(part.topic, part.partition): part.offset for part in parts} == offsets:
-                    if error is not None:
-                        raise KafkaException(error)
-                    return parts
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def _committing(self, call: Callable[[], Any], *, polls: bool = False) -> list[Any]:
         """What the group's broker answers; again while it is about to share shards anew, or away. One that
