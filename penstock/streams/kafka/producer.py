@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 POLL_EVERY = 500
 """Messages between two looks at what has become of earlier ones."""
+TOGETHER = 2000
+"""Messages that are handed over at once, without receipts."""
 TURN = 0.1
 ANY_SHARD = -1
 NOW = 0
@@ -109,6 +111,8 @@ class KafkaProducer(Producer):
         self._clients: list[confluent_kafka.Producer] = []
         self._pouring: confluent_kafka.Producer | None = None
         """The client for messages without receipts: only of failures is it told."""
+        self._widest = 1
+        """Bytes of the largest message that was poured."""
         self._transactions = Transactions(self)
         self.use(None)
 
@@ -197,24 +201,41 @@ class KafkaProducer(Producer):
         if self.used is not None and len(self.used):
             self.flush()  # else what was sent before would come after
         self._produce = self._send_after
-        produce, stream = self._pouring.produce, self.stream
-        for payload, key in messages:
+        source, more = iter(messages), True
+        while more:
+            many: list[tuple[bytes, bytes | None]] = []
             try:
-                produce(stream, payload, key)
-            except BufferError:  # noqa: PERF203
-                self._squeeze(payload, key)
-            except self._refusal as failure:
-                KafkaReceipt(self)(failure.args[0], None)
+                many.extend(itertools.islice(source, TOGETHER))
+            finally:
+                # What came before a message that cannot be read is sent all the same.
+                self._hand_over(self._pouring, many)
+            more = len(many) == TOGETHER
         return self._served(self._pouring.poll, 0)
 
-    def _squeeze(self, payload: bytes, key: bytes | None) -> None:
+    def _hand_over(self, client: confluent_kafka.Producer, many: list[tuple[bytes, bytes | None]]) -> None:
+        """All at once where there is room for all: else some would overtake others."""
+        sizes = [len(payload) + len(key or b"") for payload, key in many]
+        self._widest = max(self._widest, max(sizes, default=0))
+        if (len(client) + len(many)) * self._widest > self.options.buffer:
+            for payload, key in many:
+                self._squeeze(client, payload, key)
+            return
+        rows: list[dict[str, Any]] = [{"value": payload, "key": key} for payload, key in many]
+        if client.produce_batch(self.stream, rows) < len(rows):
+            for row in rows:
+                if "_error" in row:
+                    KafkaReceipt(self)(row["_error"], None)
+
+    def _squeeze(self, client: confluent_kafka.Producer, payload: bytes, key: bytes | None) -> None:
         """Waits for room; what fails meanwhile is told."""
-        assert self._pouring is not None
         while True:
-            self._served(self._pouring.poll, ROOM)
-            self._tell()
-            with suppress(BufferError):
-                return self._pouring.produce(self.stream, payload, key)
+            try:
+                return client.produce(self.stream, payload, key)
+            except BufferError:  # noqa: PERF203
+                self._served(client.poll, ROOM)
+                self._tell()
+            except self._refusal as failure:
+                return KafkaReceipt(self)(failure.args[0], None)
 
     def _send_after(self, *message: Any) -> None:
         """The first message that is sent by itself, maybe after others were poured."""
