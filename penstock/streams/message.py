@@ -125,10 +125,28 @@ class Message:
         return f"<Message {self.stream}/{self.shard}@{self.sequence} of {len(self.payload)} bytes>"
 
 
-class Record(Message):
+class OfShard(Message):
+    """A message that was told its stream and its shard."""
+
+    __slots__ = ("_shard", "_stream")
+
+    def __init__(self, stream: str, shard: int) -> None:
+        self._stream = stream
+        self._shard = shard
+
+    @property
+    def stream(self) -> str:
+        return self._stream
+
+    @property
+    def shard(self) -> int:
+        return self._shard
+
+
+class Record(OfShard):
     """A message whose fields are all there."""
 
-    __slots__ = ("_headers", "_key", "_payload", "_sequence", "_shard", "_stream", "_timestamp")
+    __slots__ = ("_headers", "_key", "_payload", "_sequence", "_timestamp")
 
     def __init__(
         self,
@@ -140,21 +158,12 @@ class Record(Message):
         key: bytes | None = None,
         headers: Headers = (),
     ) -> None:
-        self._stream = stream
-        self._shard = shard
+        super().__init__(stream, shard)
         self._sequence = sequence
         self._timestamp = timestamp
         self._payload = payload
         self._key = key
         self._headers = headers
-
-    @property
-    def stream(self) -> str:
-        return self._stream
-
-    @property
-    def shard(self) -> int:
-        return self._shard
 
     @property
     def sequence(self) -> Sequence:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import DataError, InputError
 from penstock.streams.headers import pack, unpack
-from penstock.streams.message import Headers, Message, Sequence
+from penstock.streams.message import Headers, OfShard, Sequence
 
 if TYPE_CHECKING:
     import pulsar
@@ -44,24 +44,15 @@ class Id(NamedTuple):
         return f"{self.ledger}:{self.entry}-{self.batch}"
 
 
-class Received(Message):
+class Received(OfShard):
     """A message as Pulsar gives it."""
 
-    __slots__ = ("_shard", "_stream", "id", "message")
+    __slots__ = ("id", "message")
 
     def __init__(self, stream: str, shard: int, message: pulsar.Message) -> None:
-        self._stream = stream
-        self._shard = shard
+        super().__init__(stream, shard)
         self.message = message
         self.id = Id.told(message.message_id())
-
-    @property
-    def stream(self) -> str:
-        return self._stream
-
-    @property
-    def shard(self) -> int:
-        return self._shard
 
     @property
     def sequence(self) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from penstock.errors import DataError, InputError
-from penstock.streams.message import Headers, Message, Sequence
+from penstock.streams.message import Headers, OfShard, Sequence
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MOST = 2**64 - 1
@@ -51,24 +51,15 @@ START = Id(0, 0)
 """Before all entries: no entry has this id."""
 
 
-class Entry(Message):
+class Entry(OfShard):
     """An entry; its fields are looked through when one is asked for."""
 
-    __slots__ = ("_fields", "_id", "_shard", "_stream")
+    __slots__ = ("_fields", "_id")
 
     def __init__(self, stream: str, shard: int, id: bytes, fields: list[bytes]) -> None:
-        self._stream = stream
-        self._shard = shard
+        super().__init__(stream, shard)
         self._id = id
         self._fields = fields
-
-    @property
-    def stream(self) -> str:
-        return self._stream
-
-    @property
-    def shard(self) -> int:
-        return self._shard
 
     @property
     def sequence(self) -> str:
