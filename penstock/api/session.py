@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import config
 from penstock.api.outcomes import Checked, Done, Inspected, Outcome, Physical, Ran, Started, Table, Text
 from penstock.api.pipeline import Pipeline
+from penstock.api.spark import LazySpark
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, Place, StatementError
 from penstock.options import Setting
@@ -33,7 +34,6 @@ from penstock.plan.nodes import (
     Scan,
     Transform,
     Upkeep,
-    Write,
 )
 from penstock.plan.nodes import Pipeline as PipelinePlan
 from penstock.schema import Column
@@ -79,17 +79,9 @@ class Session:
         from penstock.config import Project, find_project
 
         self.project = config if isinstance(config, Project) else find_project(config)
-        self._spark = spark
-        self._opened = False
-        self._jars: dict[str, None] = {}
-        self._extensions: dict[str, None] = {}
-        self._settings: dict[str, str] = {}
+        self._spark = LazySpark(spark)
         self._catalog: Catalog | None = None
         self._running: list[Pipeline] = []
-        if spark is not None:
-            from penstock.engine.session import use_this_python
-
-            use_this_python(spark)
 
     @property
     def state(self) -> Path:
@@ -221,49 +213,15 @@ class Session:
 
     def spark(self, checked: Checked | None = None) -> SparkSession:
         """The Spark session, with what `checked` needs: jars, and extensions of its SQL."""
-        from penstock.engine.session import close_session, is_running, lacks, open_session, require
-
-        plans = checked.plans if checked else ()
-        extensions, early = _extensions(plans), _early_jars(plans)
-        if self._spark is not None and lacks(self._spark, extensions, early):
-            if not self._opened or self.running:
-                require(self._spark, extensions, early)
-            # Ours, and idle: it can start anew, with all of it on the class path of its JVM.
-            close_session(jvm=True)
-            self._spark = None
-        if self._spark is None:
-            # What came before may come again.
-            self._extensions |= dict.fromkeys(extensions)
-            self._jars |= dict.fromkeys(_jars(plans))
-            secrets = self.project.secrets()
-            self._opened = not is_running()
-            self._spark = open_session(
-                master=self.project.resolved("master", secrets),
-                settings={**self.project.resolved("spark", secrets), **self._settings},
-                jars=tuple(self._jars),
-                extensions=tuple(self._extensions),
-            )
-        return self._spark
+        return self._spark.open(self.project, checked.plans if checked else (), busy=bool(self.running))
 
     def _fresh(self, checked: Checked, plan: Plan | None = None) -> SparkSession:
-        """A session of its own for a pipeline: views and settings of one never reach another."""
-        from penstock.engine.access import grant
-        from penstock.engine.session import MEANING, add_jars
-
-        fresh = self.spark(checked).newSession()
-        add_jars(fresh, _jars(checked.plans))
-        # A session that we opened has it from the start, with the project's own settings over it.
-        meaning = {} if self._opened else MEANING
-        for key, value in {**meaning, **self._settings}.items():
-            if fresh.conf.isModifiable(key):
-                fresh.conf.set(key, value)
-        grant(fresh, _ends((plan,) if plan else checked.plans))
-        return fresh
+        return self._spark.fresh(self.project, checked.plans, plan, busy=bool(self.running))
 
     @property
     def opened(self) -> SparkSession | None:
         """The Spark session if there is one already."""
-        return self._spark
+        return self._spark.session
 
     def close(self) -> None:
         """Ends what this session started; a Spark session that was handed in goes on."""
@@ -275,11 +233,7 @@ class Session:
         if self._catalog is not None:
             self._catalog.close()
             self._catalog = None
-        if self._opened:
-            from penstock.engine.session import close_session
-
-            close_session()
-            self._spark, self._opened = None, False
+        self._spark.close()
 
     def __enter__(self) -> Session:
         return self
@@ -519,14 +473,10 @@ class Session:
 
     def _assign(self, plan: Assign) -> Done:
         key, value = plan.setting.key, str(plan.setting.value)
-        if not key.startswith("spark."):
-            self.project = self.project.with_setting(plan.setting)
+        if key.startswith("spark."):
+            self._spark.set(key, value, plan.setting.at)
         else:
-            if self._spark is not None:
-                from penstock.engine.build import set_conf
-
-                set_conf(self._spark, key, value, plan.setting.at)
-            self._settings[key] = value
+            self.project = self.project.with_setting(plan.setting)
         return Done(f"{key} = {config.redact(key, value)}")
 
 
@@ -546,35 +496,3 @@ def _names(checked: Checked, name: str | None) -> Iterator[str]:
             yield plan.name or hashlib.sha256(plan.statement.text.encode()).hexdigest()[:8]
         else:
             yield base if number == 1 else f"{base}-{number}"
-
-
-def _jars(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """The jars that the connectors and formats of `plans` need."""
-    found: dict[str, None] = {}
-    for end in _ends(plans):
-        found |= dict.fromkeys(jar for connector in end.connectors for jar in connector.jars)
-        found |= dict.fromkeys(end.format.jars if end.format else ())
-    return tuple(found)
-
-
-def _early_jars(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """Those of them that must be there when Spark starts."""
-    found = (c for end in _ends(plans) for c in end.connectors if c.starts_with_jars)
-    return tuple(dict.fromkeys(jar for connector in found for jar in connector.jars))
-
-
-def _extensions(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """What must extend Spark's SQL for `plans`."""
-    return tuple(dict.fromkeys(name for end in _ends(plans) for name in end.connector.extensions))
-
-
-def _ends(plans: Sequence[Plan]) -> Iterator[Scan | Write]:
-    """All that is read and written, dead letters included."""
-    for plan in plans:
-        node: Any = plan.plan if isinstance(plan, Explanation) else plan
-        root = getattr(node, "root", None) or getattr(node, "node", None)
-        scans = [root] if isinstance(root, Scan) else list(root.scans()) if root is not None else []
-        for end in (*scans, *getattr(node, "sinks", ())):
-            yield end
-            if end.dead_letter is not None:
-                yield end.dead_letter
