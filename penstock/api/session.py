@@ -109,7 +109,7 @@ class Session:
             elif isinstance(plan, Remove) and plan.kind != "pipeline":
                 known.remove(plan.kind, plan.name, if_exists=plan.if_exists, at=plan.statement.at)
             elif isinstance(plan, Assign) and not plan.setting.key.startswith("spark."):
-                binder.project = binder.project.with_setting(plan.setting)
+                binder.set(plan.setting)
             plans.append(plan)
         notes = tuple(
             note for plan in plans if isinstance(plan, PipelinePlan | Define) for note in plan.notes

@@ -1,17 +1,11 @@
-"""Statements + catalog + configuration -> Plan: every name found, every option typed.
-
-A relation's name is looked up in this order: the catalog, the project's `data_sources`, the statement's
-`source_config` file, the default for streams, the streams in the project's state. Whatever is wrong is found
-here, before Spark starts.
-"""
+"""Statements + catalog + configuration -> Plan. Whatever is wrong is found here, before Spark starts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import singledispatchmethod
-from pathlib import Path
 from typing import NoReturn
 
 from pydantic import Field
@@ -19,13 +13,12 @@ from pydantic import Field
 from penstock import config
 from penstock.catalog import Catalog, Entry
 from penstock.connectors import registry as connectors
-from penstock.connectors.base import METADATA, Connector, Places, SinkOptions, SourceOptions
+from penstock.connectors.base import Connector
 from penstock.connectors.registry import Kind
-from penstock.errors import OptionError, PenstockError, Place, StatementError
-from penstock.formats import registry as formats
-from penstock.formats.base import Format
-from penstock.options import Duration, Options, Setting, bind, path_of, refuse_unknown, split
+from penstock.errors import Place, StatementError
+from penstock.options import Duration, Options, Setting, bind, refuse_unknown, split
 from penstock.plan import evolution
+from penstock.plan.endpoints import Described, Endpoints, Profiled, with_format
 from penstock.plan.nodes import (
     Assign,
     Define,
@@ -40,20 +33,10 @@ from penstock.plan.nodes import (
     Upkeep,
     Write,
 )
-from penstock.schema import METADATA_TYPES, Column
 from penstock.sql import statements as sql
 from penstock.sql.parse import parse
-from penstock.streams.file.folder import streams_in
-from penstock.uri import Uri, mask
 
 SETTABLE = ("streams", "performance_profile", "delivery_profile")
-
-
-class Profiled(Options):
-    """Options that every endpoint takes: they choose profiles, which set options of its connector."""
-
-    performance_profile: str | None = Field(None, description="A profile for speed, by name.")
-    delivery_profile: str | None = Field(None, description="A profile for delivery, by name.")
 
 
 class StatementOptions(Profiled):
@@ -71,34 +54,24 @@ class UpkeepOptions(Options):
     )
 
 
-@dataclass(frozen=True)
-class Described:
-    """A source or sink that a name stands for."""
-
-    label: str
-    connector: Connector
-    settings: list[Setting]
-    columns: tuple[Column, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 class Binder:
-    """Binds statements one after another; `notes` collects what the last one should tell its author."""
+    """Binds statements one after another."""
 
     def __init__(self, catalog: Catalog, project: config.Project) -> None:
-        self.catalog = catalog
-        self.project = project
+        self._catalog = catalog
+        self._ends = Endpoints(catalog, project)
         self._views: list[str] = []
-        self._notes: list[str] = []
-        self._written: set[str] = set()
-        """Streams that earlier statements write to, and make when they run."""
+
+    def set(self, setting: Setting) -> None:
+        """Changes a setting of the project for the statements that follow."""
+        self._ends.project = self._ends.project.with_setting(setting)
 
     def bind(self, statement: sql.Statement) -> Plan:
-        self._notes, self._views = [], []
+        self._ends.notes, self._views = [], []
         plan = self._bind(statement)
         if isinstance(plan, Pipeline):
-            plan = evolution.governed(plan, self._notes)
-        return replace(plan, notes=tuple(self._notes)) if isinstance(plan, Pipeline | Define) else plan
+            plan = evolution.governed(plan, self._ends.notes)
+        return replace(plan, notes=tuple(self._ends.notes)) if isinstance(plan, Pipeline | Define) else plan
 
     @singledispatchmethod
     def _bind(self, statement: sql.Statement) -> Plan:
@@ -107,7 +80,8 @@ class Binder:
     @_bind.register
     def _(self, statement: sql.Select) -> Plan:
         sinks = tuple(
-            self._write(self._endpoint(sink, "sink"), sink.settings, sink.at) for sink in statement.sinks
+            self._ends.write(self._ends.find(sink, "sink"), sink.settings, sink.at)
+            for sink in statement.sinks
         )
         root = self._transform("query", self._keyed(statement.query, sinks))
         if (
@@ -115,10 +89,10 @@ class Binder:
             and statement.sinks[-1].settings
             and not any(s.settings for s in statement.sinks[:-1])
         ):
-            self._notes.append(f"WITH after several sinks sets only the last one, {sinks[-1].label}")
+            self._ends.notes.append(f"WITH after several sinks sets only the last one, {sinks[-1].label}")
         if not sinks:
             terminal = Described("terminal", connectors.by_name("terminal", statement.at), [])
-            sinks = (self._write(terminal, (), statement.at),)
+            sinks = (self._ends.write(terminal, (), statement.at),)
         return Pipeline(statement, root, sinks)
 
     @_bind.register
@@ -127,15 +101,15 @@ class Binder:
         options = bind(StatementOptions, own, "INSERT")
         chosen = {s.key.lower(): s for s in own}
         source = self._file(options.source_config, "source", chosen)
-        target = self._endpoint(statement.target, "sink", self._file(options.sink_config, "sink", chosen))
-        sinks = (self._write(target, (*statement.target.settings, *rest), statement.target.at),)
+        target = self._ends.find(statement.target, "sink", self._file(options.sink_config, "sink", chosen))
+        sinks = (self._ends.write(target, (*statement.target.settings, *rest), statement.target.at),)
         root = self._transform("query", self._keyed(statement.query, sinks), source)
         return Pipeline(statement, root, sinks)
 
     @_bind.register
     def _(self, statement: sql.CreateSource) -> Plan:
-        described = self._created(statement)
-        node = self._scan(described, (), None, statement.at)
+        described = self._ends.created(statement)
+        node = self._ends.scan(described, (), None, statement.at)
         return Define(
             statement, statement.kind, statement.name, statement.replace, statement.if_not_exists,
             statement.settings, node,
@@ -150,9 +124,9 @@ class Binder:
     @_bind.register
     def _(self, statement: sql.CreateSink) -> Plan:
         connector, settings = connectors.for_settings(
-            _with_format(statement.settings, statement.row_format, statement.encoding), "sink", statement.at
+            with_format(statement.settings, statement.row_format, statement.encoding), "sink", statement.at
         )
-        sink = self._write(Described(statement.name, connector, settings), (), statement.at)
+        sink = self._ends.write(Described(statement.name, connector, settings), (), statement.at)
         root = self._transform("query", self._keyed(statement.query, (sink,)))
         return Pipeline(statement, root, (sink,), name=statement.name)
 
@@ -169,23 +143,23 @@ class Binder:
     @_bind.register
     def _(self, statement: sql.Describe) -> Plan:
         target = statement.target
-        entry = None if target.is_uri else self.catalog.find(target.name)
+        entry = None if target.is_uri else self._catalog.find(target.name)
         if entry is not None and entry.kind == "view":
             return Description(statement, self._view(entry))
         return Description(
-            statement, self._scan(self._endpoint(target, "source"), target.settings, None, target.at)
+            statement, self._ends.scan(self._ends.find(target, "source"), target.settings, None, target.at)
         )
 
     @_bind.register
     def _(self, statement: sql.Upkeep) -> Plan:
         target = statement.target
         own, rest = split(target.settings, UpkeepOptions)
-        described = self._endpoint(target, "source")
+        described = self._ends.find(target, "source")
         kind = type(described.connector)
         if getattr(kind, statement.action) is getattr(Connector, statement.action):
             word = statement.action.upper()
             raise StatementError("no-upkeep", f"{kind.name} has no tables for {word}", at=target.at)
-        node = self._scan(described, rest, None, target.at)
+        node = self._ends.scan(described, rest, None, target.at)
         retain = bind(UpkeepOptions, own, statement.action.upper()).retain
         return Upkeep(statement, statement.action, node, retain)
 
@@ -213,13 +187,24 @@ class Binder:
     def _(self, statement: sql.Lifecycle) -> Plan:
         _not_yet(f"{statement.action.upper()} {statement.kind.upper()}", statement.at)
 
+    def _file(self, path: str | None, role: Kind, chosen: Mapping[str, Setting]) -> config.Endpoint | None:
+        if path is None:
+            return None
+        return self._ends.project.endpoint(
+            path,
+            role,
+            at=chosen[f"{role}_config"].at,
+            performance_profile=chosen.get("performance_profile"),
+            delivery_profile=chosen.get("delivery_profile"),
+        )
+
     def _keyed(self, query: sql.Query, sinks: Sequence[Write]) -> sql.Query:
         """The query with merge keys that a deletion has, too."""
         keys = {key.lower() for sink in sinks for key in getattr(sink.options, "merge_on", ())}
         keyed = query.keyed_by(keys)
         if keyed is not query:
             names = sorted({value.name for value in query.after} & keys)
-            self._notes.append(f"the merge key {', '.join(names)} reads `before` where `after` is null")
+            self._ends.notes.append(f"the merge key {', '.join(names)} reads `before` where `after` is null")
         return keyed
 
     def _transform(self, label: str, query: sql.Query, fallback: config.Endpoint | None = None) -> Transform:
@@ -230,13 +215,13 @@ class Binder:
     def _input(
         self, relation: sql.Relation, query: sql.Query, fallback: config.Endpoint | None
     ) -> Scan | Transform:
-        entry = None if relation.is_uri else self.catalog.find(relation.name)
+        entry = None if relation.is_uri else self._catalog.find(relation.name)
         if entry is not None and entry.kind == "view":
             if relation.settings:
                 refuse_unknown(relation.settings, f"view {entry.name}")
             return self._view(entry, relation.at)
-        described = self._endpoint(relation, "source", fallback)
-        scan = self._scan(described, relation.settings, query, relation.at)
+        described = self._ends.find(relation, "source", fallback)
+        scan = self._ends.scan(described, relation.settings, query, relation.at)
         return replace(scan, filters=relation.filters)
 
     def _view(self, entry: Entry, at: Place | None = None) -> Transform:
@@ -249,267 +234,6 @@ class Binder:
         node = self._transform(f"view {entry.name}", statement.query)
         self._views.pop()
         return node
-
-    def _endpoint(
-        self, endpoint: sql.Endpoint, kind: Kind, fallback: config.Endpoint | None = None
-    ) -> Described:
-        """What a URI or a name stands for."""
-        name, at = endpoint.name, endpoint.at
-        if endpoint.is_uri:
-            return self._uri(name, at)
-        entry = self.catalog.find(name)
-        if entry is not None:
-            (statement,) = parse(entry.statement, f"{entry.kind} {entry.name}")
-            if not isinstance(statement, sql.CreateSource) or (kind == "sink" and statement.kind != "table"):
-                verb = "written to" if kind == "sink" else "read"
-                raise StatementError("wrong-kind", f"{entry.kind} '{entry.name}' cannot be {verb}", at=at)
-            return self._created(statement)
-        configured = self.project.data_sources.get(name) or fallback
-        if configured is not None:
-            return self._configured(name, configured, at)
-        if self.project.streams is not None:
-            streams = self.project.streams
-            return self._uri(f"{streams}{name}" if streams.endswith("/") else f"{streams}/{name}", at)
-        return self._embedded(name, kind, at)
-
-    def _embedded(self, name: str, kind: Kind, at: Place) -> Described:
-        """A stream in the project's own folder: one that is there, or that a sink makes."""
-        connector = connectors.by_name("stream", at)
-        folder = str(connector.settings_in(self._places)["folder"])
-        streams = {*streams_in(Path(folder)), *self._written}
-        if kind == "sink":
-            self._written.add(name)
-        elif name not in streams:
-            known = sorted({*(e.name for e in self.catalog.objects()), *self.project.data_sources, *streams})
-            raise StatementError(
-                "unknown-name",
-                f"there is no source, table, view or stream '{name}'",
-                at=at,
-                hint=(f"known names: {', '.join(known)}; " if known else "")
-                + "CREATE SOURCE makes one, `data_sources:` in penstock.yaml names one, INSERT INTO makes a"
-                " stream, and `streams: kafka://broker:9092` there makes any other name a stream",
-            )
-        return Described(name, connector, [Setting("stream", name, at)])
-
-    @property
-    def _places(self) -> Places:
-        return Places(self.project.tables, self.project.state)
-
-    def _uri(self, text: str, at: Place) -> Described:
-        uri = Uri.parse(text)
-        connector = connectors.for_uri(uri, at)
-        settings = [Setting(key, value, at) for key, value in connector.settings_of(uri).items()]
-        return Described(mask(text), connector, settings)
-
-    def _created(self, statement: sql.CreateSource) -> Described:
-        connector, settings = connectors.for_settings(
-            _with_format(statement.settings, statement.row_format, statement.encoding), "source", statement.at
-        )
-        return Described(statement.name, connector, settings, statement.columns)
-
-    def _configured(self, name: str, endpoint: config.Endpoint, at: Place) -> Described:
-        connector = connectors.by_name(endpoint.type, endpoint.at or at)
-        return Described(name, connector, list(endpoint.settings), notes=tuple(endpoint.notes))
-
-    def _file(self, path: str | None, role: Kind, chosen: Mapping[str, Setting]) -> config.Endpoint | None:
-        if path is None:
-            return None
-        return self.project.endpoint(
-            path,
-            role,
-            at=chosen[f"{role}_config"].at,
-            performance_profile=chosen.get("performance_profile"),
-            delivery_profile=chosen.get("delivery_profile"),
-        )
-
-    def _scan(
-        self, described: Described, settings: Iterable[Setting], query: sql.Query | None, at: Place
-    ) -> Scan:
-        connector = described.connector
-        if connector.Source is None:
-            raise StatementError("not-a-source", f"{connector.name} cannot be read, only written to", at=at)
-        given, store = self._settings(described, settings, connector.Source, "source")
-        options, format = self._typed(connector, connector.Source, "ReadOptions", given, at)
-        assert isinstance(options, SourceOptions)
-        mentioned = query.names if query is not None else frozenset()
-        hidden = frozenset(c.name for c in connector.hidden(options)) & mentioned
-        metadata = frozenset[str]()
-        if METADATA in hidden:
-            metadata = mentioned & METADATA_TYPES.keys() or frozenset(METADATA_TYPES)
-        return Scan(
-            label=described.label,
-            connector=connector,
-            options=options,
-            format=format,
-            columns=described.columns,
-            used=None if query is None or query.star else query.names,
-            hidden=hidden,
-            metadata=metadata,
-            filters=(),
-            settings=tuple(given),
-            at=at,
-            dead_letter=self._dead_letter(options, given),
-            store=store,
-        )
-
-    def _dead_letter(self, options: SourceOptions | SinkOptions, settings: Iterable[Setting]) -> Write | None:
-        if options.dead_letter is None:
-            return None
-        setting = next(s for s in settings if s.key.lower() == "dead_letter")
-        if options.on_error != "dead_letter":
-            raise OptionError(
-                "bad-option",
-                "dead_letter names a place, but on_error keeps nothing",
-                at=setting.at,
-                hint="add on_error = 'dead_letter'",
-            )
-        at = setting.at or Place("dead_letter", 1)
-        return self._write(self._uri(options.dead_letter, at), [Setting("mode", "append", at)], at)
-
-    def _write(self, described: Described, settings: Iterable[Setting], at: Place) -> Write:
-        connector = described.connector
-        if connector.Sink is None:
-            raise StatementError("not-a-sink", f"{connector.name} can only be read, not written to", at=at)
-        given, store = self._settings(described, settings, connector.Sink, "sink")
-        options, format = self._typed(connector, connector.Sink, "WriteOptions", given, at)
-        assert isinstance(options, SinkOptions)
-        letters = self._dead_letter(options, given)
-        return Write(described.label, connector, options, format, tuple(given), at, letters, store)
-
-    def _typed(
-        self, connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place
-    ) -> tuple[Options, Format | None]:
-        resolved = config.resolve_settings(settings, secrets=self.project.secrets())
-        return _bind_endpoint(connector, model, side, resolved, at)
-
-    def _settings(
-        self, described: Described, settings: Iterable[Setting], model: type[Options], role: Kind
-    ) -> tuple[list[Setting], Connector | None]:
-        """What stands for an endpoint, weakest first: the project's defaults, profiles, its description, its
-        own `WITH`; and the connector to the store that it stands in."""
-        self._notes += described.notes
-        connector = described.connector
-        profiles, own = split((*described.settings, *settings), Profiled)
-        places = connector.settings_in(self._places)
-        told = [
-            *(Setting(key, value) for key, value in places.items()),
-            *self._catalog(own, model),
-            *self._defaults(connector, model),
-            *self._effects(profiles, connector.name, model, role),
-            *own,
-        ]
-        scheme = connector.store_of({k[0]: s.value for k, s in _merged(told, model).items()})
-        store = connectors.for_uri(Uri(f"{scheme}://", scheme)) if scheme else None
-        shared = self._defaults(store, model) if store else ()
-        return list(_merged((*shared, *told), model).values()), store
-
-    def _catalog(self, settings: Iterable[Setting], model: type[Options]) -> Iterator[Setting]:
-        """What the project says of the catalog that a table is in."""
-        given = {path_of(s.key, model): s for s in settings}
-        named, table = given.get(("catalog",)), str(getattr(given.get(("table",)), "value", ""))
-        if named is None and table.count(".") < 2:
-            return
-        catalog = self.project.catalogs.get(str(named.value) if named else table.partition(".")[0])
-        if catalog is None and named is not None and self.project.catalogs:
-            known = ", ".join(self.project.catalogs)
-            raise StatementError(
-                "unknown-catalog",
-                f"there is no catalog '{named.value}'",
-                at=named.at,
-                hint=f"`catalogs:` in penstock.yaml has {known}",
-            )
-        if catalog is None:
-            return
-        for setting in catalog.settings:
-            own = next(
-                (key for key in (f"catalog_{setting.key}", setting.key) if path_of(key, model)),
-                f"catalog_properties.{setting.key}",
-            )
-            yield replace(setting, key=own)
-
-    def _defaults(self, connector: Connector, model: type[Options]) -> Iterator[Setting]:
-        """The project's settings for all sources and sinks of a connector, as far as this one knows them."""
-        for name, given in self.project.defaults.items():
-            if connectors.by_name(name, given.at) is not connector:
-                continue
-            models = [m for m in (connector.Source, connector.Sink) if m is not None]
-            unknown = (s for s in given.settings if not path_of(s.key, *models))
-            refuse_unknown(unknown, connector.name, *models)
-            yield from (s for s in given.settings if path_of(s.key, model))
-
-    def _effects(
-        self, chosen: Iterable[Setting], owner: str, model: type[Options], role: Kind
-    ) -> Iterator[Setting]:
-        """The settings that profiles make, as far as the connector knows them."""
-        defaults = self.project.profiles()
-        names = {s.key.lower().removesuffix("_profile"): s for s in chosen}
-        for kind in ("performance", "delivery"):
-            setting = names.get(kind) or getattr(defaults, kind)
-            if setting is None:
-                continue
-            effects = [
-                Setting(f"{e.group}.{e.key}" if e.group else e.key, e.value, setting.at)
-                for e in defaults.profiles.effects(kind, str(setting.value), role, setting.at)
-            ]
-            known = [effect for effect in effects if path_of(effect.key, model)]
-            if kind in names and not known:
-                self._notes.append(f"{kind} profile '{setting.value}' has no effect on {owner}")
-            yield from known
-
-
-def _merged(settings: Iterable[Setting], model: type[Options]) -> dict[tuple[str, ...], Setting]:
-    """The last setting of each option; those that are only wishes, where the option is known."""
-    merged: dict[tuple[str, ...], Setting] = {}
-    for setting in settings:
-        known = path_of(setting.key, model)
-        if known or not setting.wish:
-            merged[known or (setting.key.lower(),)] = setting
-    return merged
-
-
-def _bind_endpoint(
-    connector: Connector, model: type[Options], side: str, settings: Iterable[Setting], at: Place
-) -> tuple[Options, Format | None]:
-    """Types the settings: some are the connector's, the rest its format's."""
-    owner = connector.name
-    own, rest = split(settings, model)
-    if not connector.capabilities.formats:
-        refuse_unknown(rest, owner, model)
-        return bind(model, own, owner, at=at), None
-    options = bind(model, own, owner, at=at)
-    try:
-        name = getattr(options, "format", None) or connector.format_of(options)
-    except PenstockError as failure:
-        failure.at = failure.at or at
-        raise
-    if name is None:
-        raise OptionError(
-            "no-format",
-            f"cannot tell the format of {owner} from its name",
-            at=at,
-            hint=f"set format to one of: {', '.join(sorted(formats.all_formats()))}",
-        )
-    try:
-        kind, implied = formats.find(name)
-    except PenstockError as failure:
-        failure.at = next((s.at for s in own if s.key.lower() == "format"), at)
-        raise
-    format_model: type[Options] = getattr(kind, side)
-    unknown = (s for s in rest if not path_of(s.key, format_model))
-    refuse_unknown(unknown, f"{owner} ({kind.name})", model, format_model)
-    implied = {**implied, **connector.format_options(options)}
-    given = [Setting(key, value, at) for key, value in implied.items() if path_of(key, format_model)]
-    return options, kind(bind(format_model, [*given, *rest], f"{owner} ({kind.name})", at=at))
-
-
-def _with_format(settings: Sequence[Setting], row_format: str | None, encoding: str | None) -> list[Setting]:
-    """`ROW FORMAT json` and `FORMAT PLAIN ENCODE JSON` are other ways to write `format = 'json'`."""
-    name = encoding or row_format
-    if name is None or any(s.key.lower() == "format" for s in settings):
-        return list(settings)
-    if encoding is not None and (row_format or "plain").lower() != "plain":
-        name = str(row_format)
-    return [*settings, Setting("format", name.lower(), settings[0].at if settings else None)]
 
 
 def _not_yet(what: str, at: Place) -> NoReturn:
