@@ -72,11 +72,7 @@ def read_ranges(
     spark: SparkSession, reader: Reader, ranges: list[Range], columns: tuple[Column, ...]
 ) -> DataFrame:
     """The rows of these ranges, one task for each."""
-    name = f"penstock_{type(reader).__name__.lower()}_{next(_numbers)}"
-    source = type(
-        name, (_Source,), {"alias": name, "payload": pickled((reader, ranges)), "ddl": ddl(columns)}
-    )
-    spark.dataSource.register(source)
+    name = register(spark, _Source, reader, (reader, ranges), columns)
     return spark.read.format(name).load()
 
 
@@ -148,8 +144,8 @@ class Range(InputPartition):
     stop: Offset
 
 
-class _Source(DataSource):
-    """A reader, ranges of its splits and columns as a source of Spark's; made anew for each read."""
+class Pickled(DataSource):
+    """A source of Spark's that carries a reader, and what it is to read; made anew for each read."""
 
     alias: ClassVar[str]
     payload: ClassVar[bytes]
@@ -162,6 +158,18 @@ class _Source(DataSource):
     def schema(self) -> str:
         return self.ddl
 
+
+def register(
+    spark: SparkSession, base: type[Pickled], reader: Reader, payload: Any, columns: tuple[Column, ...]
+) -> str:
+    """The name under which Spark finds a source of a kind, with its payload."""
+    alias = f"penstock_{type(reader).__name__.lower()}_{next(_numbers)}"
+    told = {"alias": alias, "payload": pickled(payload), "ddl": ddl(columns)}
+    spark.dataSource.register(type(alias, (base,), told))
+    return alias
+
+
+class _Source(Pickled):
     def reader(self, schema: StructType) -> DataSourceReader:
         return _Ranges(self.payload, schema)
 

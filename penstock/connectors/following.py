@@ -7,15 +7,13 @@ stream began is kept with it, so that the first batch is the same when it runs a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader
 
-from penstock.connectors.adapter import Range, cloudpickle, in_batches, pickled
+from penstock.connectors.adapter import Pickled, Range, cloudpickle, in_batches, register
 from penstock.connectors.base import Offset, Reader, Split
 from penstock.connectors.telling import lost, telling
-from penstock.schema import ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 Offsets = dict[str, Offset]
 """By split."""
 _FIRST = "/first"
-_numbers = count(1)
 
 
 def follow(
@@ -41,25 +38,12 @@ def follow(
 
     A split that appears later is read from its earliest row. `name` is that of the source, for people.
     """
-    alias = f"penstock_{type(reader).__name__.lower()}_stream_{next(_numbers)}"
-    payload = pickled((reader, name, begin, end, rows))
-    told = {"alias": alias, "payload": payload, "ddl": ddl(reader.columns())}
-    spark.dataSource.register(type(alias, (_Source,), told))
+    payload = (reader, name, begin, end, rows)
+    alias = register(spark, _Source, reader, payload, reader.columns())
     return spark.readStream.format(alias).load()
 
 
-class _Source(DataSource):
-    alias: ClassVar[str]
-    payload: ClassVar[bytes]
-    ddl: ClassVar[str]
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.alias
-
-    def schema(self) -> str:
-        return self.ddl
-
+class _Source(Pickled):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         reader, name, begin, end, rows = cloudpickle.loads(self.payload)
         return Follower(reader, name, begin, end, rows, schema)
