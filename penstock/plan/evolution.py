@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.connectors.base import Connector, SchemaEvolution
+from penstock.connectors.base import Connector
+from penstock.connectors.declarations import SchemaEvolution
 from penstock.plan.nodes import Pipeline, Scan, Transform
 
 

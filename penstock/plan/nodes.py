@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from penstock.connectors.base import Connector, ReadRequest, SchemaEvolution, SinkOptions, SourceOptions
+from penstock.connectors.base import Connector, ReadRequest, SinkOptions, SourceOptions
+from penstock.connectors.declarations import SchemaEvolution
 from penstock.errors import Place
 from penstock.formats.base import Format
 from penstock.options import Setting
