@@ -28,7 +28,7 @@ CHANGE = "_penstock_change"
 """A column that `fold` adds: what is to happen to the row of a key."""
 KEPT, ANEW, GONE = "kept", "anew", "gone"
 """It is updated, or inserted; it was deleted in between, so that nothing of it stays; it is deleted."""
-_ORDER, _DELETES = "_penstock_order", "_penstock_deletes"
+_ARRIVED, _ORDER, _DELETES = "_penstock_arrived", "_penstock_order", "_penstock_deletes"
 _FIRST, _LAST = "_penstock_first", "_penstock_last"
 _TEXT = re.compile("'[^']*'|\"[^\"]*\"")
 _NULL_KEY = "penstock-null-key: "
@@ -142,18 +142,20 @@ def fold(frame: DataFrame, sink: Merging) -> DataFrame:
 
     columns, keys = stored(frame, sink), [quoted(key) for key in sink.merge_on]
     # The order of arrival: Spark counts rows in the order of its partitions, and of what stands in them.
-    frame = frame.withColumns({_ORDER: _order(sink), _DELETES: _deletes(frame, sink)})
+    frame = frame.withColumns({_ARRIVED: f.monotonically_increasing_id(), _DELETES: _deletes(frame, sink)})
+    order, deletes = [f.col(quoted(name)) for name in (*sink.order_by, _ARRIVED)], f.col(_DELETES)
     if not sink.update_columns and not sink.insert_only:
-        latest = Window.partitionBy(*keys).orderBy(f.col(_ORDER).desc())
+        latest = Window.partitionBy(*keys).orderBy(*(each.desc() for each in order))
         last = frame.withColumn(_LAST, f.row_number().over(latest)).where(f.col(_LAST) == 1)
-        return last.select(*map(quoted, columns), _change(f.col(_DELETES), f.lit(False)))
-    deleted = f.max(f.when(f.col(_DELETES), f.col(_ORDER))).over(Window.partitionBy(*keys))
+        return last.select(*map(quoted, columns), _change(deletes, f.lit(False)))
+    frame = frame.withColumn(_ORDER, f.struct(*order))
+    deleted = f.max(f.when(deletes, f.col(_ORDER))).over(Window.partitionBy(*keys))
     since = frame.withColumn(_LAST, deleted).where(f.col(_LAST).isNull() | (f.col(_ORDER) >= f.col(_LAST)))
-    row, order, deletes = f.struct(*map(quoted, columns)), f.col(_ORDER), f.col(_DELETES)
+    row = f.struct(*map(quoted, columns))
     ends = since.groupBy(*keys).agg(
-        f.min_by(row, f.when(~deletes, order)).alias(_FIRST),
-        f.max_by(row, order).alias(_LAST),
-        _change(f.max_by(deletes, order), f.bool_or(deletes)),
+        f.min_by(row, f.when(~deletes, f.col(_ORDER))).alias(_FIRST),
+        f.max_by(row, _ORDER).alias(_LAST),
+        _change(f.max_by(deletes, _ORDER), f.bool_or(deletes)),
     )
     key, changed = ({name.lower() for name in names} for names in (sink.merge_on, sink.update_columns))
     told = {c: _LAST if c.lower() in changed else _FIRST for c in columns if c.lower() not in key}
@@ -191,15 +193,6 @@ def statement(table: str, changes: str, columns: Sequence[str], sink: Merging, *
 
 def _set(columns: Sequence[str]) -> str:
     return ", ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in columns)
-
-
-def _order(sink: Merging) -> Expression:
-    from pyspark.sql import functions as f
-
-    arrived = f.monotonically_increasing_id()
-    given = [f.col(quoted(name)) for name in sink.order_by]
-    # A number alone is sorted faster than a struct.
-    return f.struct(*given, arrived.alias("arrived")) if given else arrived
 
 
 def _deletes(frame: DataFrame, sink: Merging) -> Expression:

@@ -46,6 +46,8 @@ DEFAULTS = {
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
+    # A merge has more than Spark's hundred generated classes: each batch would compile them all again.
+    "spark.sql.codegen.cache.maxEntries": "500",
 }
 """Only of a Spark that is ours."""
 

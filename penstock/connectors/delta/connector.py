@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import AliasChoices, Field, model_validator
@@ -250,6 +251,8 @@ class Delta(InPlaces, Tables):
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         if self.columns_of(spark, sink) is not None:
+            if sink.merge_on:
+                Thread(target=self._load, args=(spark, sink), daemon=True).start()
             return
         there = stores.of(spark, sink.path).children(sink.path)
         if any(not entry.hidden for entry in there):
@@ -258,6 +261,12 @@ class Delta(InPlaces, Tables):
                 f"{sink.path} holds something else than a Delta table",
                 hint="write to an empty folder, or to one that is not there",
             )
+
+    def _load(self, spark: SparkSession, sink: Any) -> None:
+        """Has Delta read what the table's files hold, which MERGE begins with, while a batch is prepared."""
+        with suppress(Exception):  # what is wrong, the batch tells
+            rows = spark.table(self.named(sink))
+            rows.where(rows[quoted(rows.columns[0])].isNotNull()).inputFiles()
 
     def is_passing(self, failure: Exception) -> bool:
         # As another writer makes way, it may remove the folder of the log under Delta's hands.
