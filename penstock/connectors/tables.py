@@ -7,8 +7,8 @@ have there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -179,7 +179,6 @@ class Tables(Connector):
         return refused
 
     def _deliver(self, frame: DataFrame, there: StructType, sink: Any, *, replaces: bool) -> None:
-        from pyspark import StorageLevel
         from pyspark.sql import functions as f
 
         spark, table = frame.sparkSession, self.named(sink)
@@ -189,13 +188,8 @@ class Tables(Connector):
             control = [quoted(column) for column in frame.columns if column not in columns]
             folded = merging.fold(fitted(frame, there, control), sink)
             folded = folded if deletes else folded.drop(merging.CHANGE)
-            with changed(spark, _FOLDING):
-                folded.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY).createOrReplaceTempView(_VIEW)
-            try:
-                with changed(spark, self.merging):
-                    spark.sql(merging.statement(table, _VIEW, columns, sink, deletes=deletes)).collect()
-            finally:
-                spark.catalog.dropTempView(_VIEW)
+            with _laid_down(folded), changed(spark, self.merging):
+                spark.sql(merging.statement(table, _VIEW, columns, sink, deletes=deletes)).collect()
             return
         writer = fitted(frame, there).writeTo(table)
         if replaces:
@@ -246,6 +240,23 @@ class Tables(Connector):
             f"TBLPROPERTIES ({properties})" if properties else "",
         ]
         return " ".join(filter(None, clauses))
+
+
+@contextmanager
+def _laid_down(folded: DataFrame) -> Iterator[None]:
+    """While it lasts, the changes are at rest on disk, and are the view `_VIEW`."""
+    from pyspark import StorageLevel
+
+    spark = folded.sparkSession
+    with changed(spark, _FOLDING):
+        rows = folded.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+    rows.createOrReplaceTempView(_VIEW)
+    try:
+        yield
+    finally:
+        spark.catalog.dropTempView(_VIEW)
+        # Else Spark keeps them until the JVM collects its garbage, which may be many batches later.
+        rows._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def chosen(frame: DataFrame, request: ReadRequest) -> DataFrame:

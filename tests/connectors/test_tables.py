@@ -390,6 +390,16 @@ def test_what_cannot_be_merged(
     assert not Path("lake/a").exists()
 
 
+def test_a_merge_leaves_nothing_behind(session: Session, spark: SparkSession, lake: Lake) -> None:
+    """Spark keeps what was laid down for it until it is told otherwise, or its garbage is collected."""
+    into = f"INTO '{lake.uri('a')}' WITH (merge_on = 'id')"
+    kept = set(spark.sparkContext._jsc.getPersistentRDDs())
+    for text in ("old", "new"):
+        session.run(f"SELECT * FROM {put('a.jsonl', {'id': 1, 'text': text})} {into}", name=text)
+    assert lake.rows("a") == [{"id": 1, "text": "new"}]
+    assert set(spark.sparkContext._jsc.getPersistentRDDs()) <= kept
+
+
 # Runs that were killed, and others that write.
 
 
