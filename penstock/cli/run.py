@@ -108,10 +108,12 @@ def started_early(text: str, project: Project) -> Iterator[None]:
     # Whatever is wrong with Java is told in its turn, after what is wrong with the statements.
     with suppress(PenstockError):
         secrets = project.secrets()
+        connectors, formats = _named("penstock.connectors", text), _named("penstock.formats", text)
         prepare(
             master=project.resolved("master", secrets),
             settings=project.resolved("spark", secrets),
-            jars=_likely_jars(text),
+            jars=tuple(dict.fromkeys(jar for end in (*connectors, *formats) for jar in end.jars)),
+            extensions=tuple(dict.fromkeys(name for each in connectors for name in each.extensions)),
         )
     try:
         yield
@@ -119,13 +121,12 @@ def started_early(text: str, project: Project) -> Iterator[None]:
         abandon()
 
 
-def _likely_jars(text: str) -> tuple[str, ...]:
-    """The jars of the connectors and formats whose names stand in `text`; each module loads only then."""
+def _named(group: str, text: str) -> list[Any]:
+    """The connectors, or formats, whose names stand in `text`; each module loads only then."""
     from importlib.metadata import entry_points
 
     words = set(re.findall(r"\w+", text.lower()))
-    points = [p for group in ("penstock.connectors", "penstock.formats") for p in entry_points(group=group)]
-    return tuple(dict.fromkeys(jar for point in points if point.name in words for jar in point.load().jars))
+    return [point.load() for point in entry_points(group=group) if point.name in words]
 
 
 def execute_all(

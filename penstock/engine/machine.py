@@ -40,13 +40,17 @@ def heap() -> str:
     return f"{max(1024, min(memory() >> 22, 8192))}m"
 
 
-def jvm_flags(master: str, memory: str | None = None, *, short: bool = False) -> tuple[str, ...]:
-    """Measured in docs/decisions/0001-starting-spark.md."""
+def jvm_flags(
+    master: str, memory: str | None = None, *, short: bool = False, tables: bool = False
+) -> tuple[str, ...]:
+    """Measured in docs/decisions/0001-starting-spark.md. `tables` are sorted and merged by the JVM itself."""
     flags = [f"-Xmx{memory or heap()}", "-XX:MetaspaceSize=256m", "-XX:-UsePerfData"]
     flags += ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
     # The heap begins small and stays close to what is in use: the memory that Python workers need instead.
     flags += ["-Xms64m", "-XX:MinHeapFreeRatio=30", "-XX:MaxHeapFreeRatio=45", "-XX:NewRatio=1"]
-    if cores(master) <= 2:
+    if tables:
+        flags.append("-XX:+UseParallelGC")
+    elif cores(master) <= 2:
         flags.append("-XX:+UseSerialGC")
     if short:
         flags.append("-XX:TieredStopAtLevel=1")

@@ -74,19 +74,20 @@ def prepare(
     master: str = "local[*]",
     settings: Mapping[str, str] | None = None,
     jars: Sequence[str] = (),
+    extensions: Sequence[str] = (),
     short: bool = False,
 ) -> None:
     """Starts the JVM beside whatever Python does until `open_session`; does nothing where there is one.
 
-    Call it as soon as it is certain that Spark will be needed. `jars` are those that are likely to be; while
-    one of them is not there yet, nothing is started, since a JVM is needed to fetch it.
+    Call it as soon as it is certain that Spark will be needed. `jars` and `extensions` are those that are
+    likely to be; while a jar is not there yet, nothing is started, since a JVM is needed to fetch it.
     """
     global _started
     paths = [jar_path(coordinate) for coordinate in jars]
     with _lock:
         wanted = _started is None and not _has_jvm() and all(path.is_file() for path in paths)
         if wanted and _direct(master, settings or {}):
-            launch = _launch(master, settings or {}, paths, short)
+            launch = _launch(master, settings or {}, paths, extensions, short)
             _started = Starting(launch, *archive.use(launch))
 
 
@@ -118,7 +119,7 @@ def open_session(
         find_java()
         load_later("pandas")
         if _direct(master, settings):
-            session = _open_direct(master, settings, jars, app_name, short)
+            session = _open_direct(master, settings, jars, extensions, app_name, short)
         else:
             session = _open_submit(master, settings, jars, app_name)
         _ours = session
@@ -268,13 +269,21 @@ def _direct(master: str, settings: Mapping[str, str]) -> bool:
     )
 
 
-def _launch(master: str, settings: Mapping[str, str], jars: Iterable[Path], short: bool) -> Launch:
-    memory = settings.get("spark.driver.memory")
-    return Launch(find_java(), tuple(jars), jvm_flags(master, memory, short=short))
+def _launch(
+    master: str, settings: Mapping[str, str], jars: Iterable[Path], extensions: Sequence[str], short: bool
+) -> Launch:
+    # What extends Spark's SQL are formats of tables.
+    flags = jvm_flags(master, settings.get("spark.driver.memory"), short=short, tables=bool(extensions))
+    return Launch(find_java(), tuple(jars), flags)
 
 
 def _open_direct(
-    master: str, settings: Mapping[str, str], jars: Sequence[str], app_name: str, short: bool
+    master: str,
+    settings: Mapping[str, str],
+    jars: Sequence[str],
+    extensions: Sequence[str],
+    app_name: str,
+    short: bool,
 ) -> SparkSession:
     global _started, _shared
     paths = fetch(jars)
@@ -283,7 +292,7 @@ def _open_direct(
         _started.end()
         _started = None
     if _started is None and not _has_jvm():
-        launch = _launch(master, settings, paths, short)
+        launch = _launch(master, settings, paths, extensions, short)
         _started = Starting(launch, *archive.use(launch))
     if _started is not None and not _has_jvm():
         _started = _adopt(_started)

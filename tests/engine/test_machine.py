@@ -34,6 +34,12 @@ def test_one_collector_thread_on_two_cores_only() -> None:
     assert "-XX:+UseSerialGC" not in jvm_flags("local[8]")
 
 
+def test_tables_have_a_collector_of_all_cores() -> None:
+    flags = jvm_flags("local[2]", tables=True)
+    assert "-XX:+UseParallelGC" in flags
+    assert "-XX:+UseSerialGC" not in flags
+
+
 def test_short_work_is_compiled_quickly() -> None:
     assert "-XX:TieredStopAtLevel=1" in jvm_flags("local[2]", short=True)
     assert "-XX:TieredStopAtLevel=1" not in jvm_flags("local[2]")
