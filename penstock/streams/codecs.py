@@ -12,6 +12,7 @@ from penstock.errors import InputError, SetupError, did_you_mean
 
 Payload = Any
 """Bytes and text go as they are; other values by the producer's codec."""
+AS_THEY_ARE = (str, bytes, bytearray, memoryview)
 Codec = Callable[[Any], bytes]
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from penstock.errors import InputError, PenstockError, RunError
 from penstock.streams.aside import aside
 from penstock.streams.closing import Closing
-from penstock.streams.codecs import Codec, Payload, as_bytes
+from penstock.streams.codecs import AS_THEY_ARE, Codec, Payload, as_bytes
 from penstock.streams.consumer import Consumer
 from penstock.streams.message import Headers, Place
 
@@ -94,10 +94,13 @@ class Producer(Closing, ABC):
         sent with an `id` which the stream has seen within its window is not stored again, where the backend
         `deduplicates` and the delivery is `exactly_once`.
         """
-        data = payload if type(payload) is bytes else as_bytes(payload, self.codec)
+        text: bool | None = False
+        if type(payload) is bytes:  # as most are
+            data = payload
+        else:
+            data = as_bytes(payload, self.codec)
+            text = isinstance(payload, str) if isinstance(payload, AS_THEY_ARE) else None
         name = key.encode() if isinstance(key, str) else key
-        is_value = not isinstance(payload, str | bytes | bytearray | memoryview)
-        text = None if is_value else isinstance(payload, str)
         return self._put(Outgoing(data, name, timestamp, headers, id, text))
 
     def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
