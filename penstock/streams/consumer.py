@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from itertools import islice
-from typing import Literal, overload
+from itertools import chain, islice
+from operator import length_hint
+from typing import Any, Literal, overload
 
 from penstock.errors import PenstockError, RunError
 from penstock.streams.aside import aside
@@ -31,13 +33,16 @@ class Consumer(Closing, ABC):
     """
 
     def __init__(self) -> None:
-        self._ready: list[Message] = []
-        self._given = 0
-        """How many of those that were ready were given out."""
+        self._ready: list[Any] = []
+        """What was fetched last."""
+        self._left: Iterator[Any] = iter(self._ready)
+        """What of it was not given out."""
+        self._coming: Iterator[Message] = self._left
+        """The same as messages. Whoever gives one out takes it from here."""
         self._passed = 0
-        """How many of those are known to be processed."""
-        self._handed = 1
-        """How many were given out last, together: they are processed when more are asked for."""
+        """How many of those that were ready are known to be processed."""
+        self._together = range(0)
+        """Which were given out as the last batch: they are processed when more are asked for."""
         self._lock = threading.RLock()
         self._unanswered: float | None = None
         """Since when nobody tells how far it is."""
@@ -47,10 +52,15 @@ class Consumer(Closing, ABC):
     # What a backend writes.
 
     @abstractmethod
-    def _fetch(self, most: int, wait: float) -> list[Message]:
-        """The next messages; none when none came in `wait` seconds."""
+    def _fetch(self, most: int, wait: float) -> list[Any]:
+        """What comes next, in the backend's own kind; nothing when nothing came in `wait` seconds."""
 
-    def _processed(self, messages: list[Message]) -> None:
+    def _messages(self, fetched: Iterator[Any], /) -> Iterator[Message]:
+        """What was fetched, as messages. One is made as it is given out: those that live on are what Python's
+        garbage collector looks at."""
+        return fetched
+
+    def _processed(self, fetched: list[Any]) -> None:
         """These were processed; called in their order, seldom, and before the next `_fetch`."""
 
     def _commit(self) -> None:
@@ -92,12 +102,8 @@ class Consumer(Closing, ABC):
     def batch(self, most: int = BATCH, timeout: float = 1.0) -> list[Message]:
         """Up to `most` messages that are there, at least one unless none came in `timeout` seconds."""
         with self._lock:
-            if self._given >= len(self._ready):
-                self._fill(most, timeout)
-            taken = self._ready[self._given : self._given + most]
-            self._given += len(taken)
-            self._handed = len(taken)
-            return taken
+            self._refill(timeout, most)
+            return self._several(most)
 
     @overload
     async def anext(self) -> Message: ...
@@ -109,7 +115,7 @@ class Consumer(Closing, ABC):
         while not (taken := self._at_hand(1)):
             wait = 1.0 if deadline is None else max(0.0, min(1.0, deadline - time.monotonic()))
             await aside(self._refill, wait)
-            if self._given >= len(self._ready):
+            if not self._is_left():
                 if deadline is not None and (self.ended or time.monotonic() >= deadline):
                     return None
                 if self.ended:
@@ -130,14 +136,12 @@ class Consumer(Closing, ABC):
 
     def __iter__(self) -> Iterator[Message]:
         """Every message, for ever, or until it has `ended`."""
-        while self._given < len(self._ready) or not self.ended:
-            yield from self._one_by_one()
-            self._refill()
+        return chain.from_iterable(self._batches())
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Every message, for ever or until it has `ended`, while the loop does other things."""
-        while self._given < len(self._ready) or not self.ended:
-            for message in self._one_by_one():
+        while self._is_left() or not self.ended:
+            for message in self._coming:
                 yield message
             await aside(self._refill)
 
@@ -159,7 +163,7 @@ class Consumer(Closing, ABC):
         In a group, whether it is processed, by whomever. False as long as that is not known.
         """
         with self._lock:
-            if self._given < len(self._ready):
+            if self._is_left():
                 return False
             try:
                 reached = self._reached(place)
@@ -175,7 +179,7 @@ class Consumer(Closing, ABC):
     def commit(self) -> None:
         """All messages that were received are processed: makes that durable."""
         with self._lock:
-            self._pass(self._given)
+            self._pass(self._given())
             self._commit()
 
     def close(self) -> None:
@@ -183,7 +187,8 @@ class Consumer(Closing, ABC):
         if asked for none after it: `commit` says that it was."""
         with self._lock:
             try:
-                self._pass(self._given - self._handed)
+                given = self._given()
+                self._pass(self._together.start if given == self._together.stop else given - 1)
                 self._commit()
             finally:
                 self._close()
@@ -192,11 +197,8 @@ class Consumer(Closing, ABC):
 
     def _take(self, wait: float) -> Message | None:
         with self._lock:
-            if self._given >= len(self._ready) and not self._fill(BATCH, wait):
-                return None
-            self._given += 1
-            self._handed = 1
-            return self._ready[self._given - 1]
+            self._refill(wait)
+            return next(self._coming, None)
 
     @staticmethod
     def _over() -> RunError:
@@ -207,32 +209,40 @@ class Consumer(Closing, ABC):
         if not self._lock.acquire(blocking=False):
             return []
         try:
-            taken = self._ready[self._given : self._given + most]
-            if taken:
-                self._given += len(taken)
-                self._handed = len(taken)
-            return taken
+            return self._several(most)
         finally:
             self._lock.release()
 
-    def _one_by_one(self) -> Iterator[Message]:
-        ready = self._ready
-        self._handed = 1
-        for given, message in enumerate(islice(ready, self._given, None), self._given + 1):
-            self._given = given
-            yield message
-            if self._given != given or self._ready is not ready:
-                return  # meanwhile, others were taken by other means
+    def _several(self, most: int) -> list[Message]:
+        taken = list(islice(self._coming, most))
+        if taken:
+            given = self._given()
+            self._together = range(given - len(taken), given)
+        return taken
+
+    def _batches(self) -> Iterator[Iterator[Message]]:
+        while self._is_left() or not self.ended:
+            yield self._coming
+            self._refill()
+
+    def _is_left(self) -> bool:
+        return length_hint(self._left) > 0
+
+    def _given(self) -> int:
+        """How many of those that were ready were given out."""
+        return len(self._ready) - length_hint(self._left)
 
     def _refill(self, wait: float = 1.0, most: int = BATCH) -> None:
         with self._lock:
-            if self._given >= len(self._ready):
-                self._fill(most, wait)
+            if not self._is_left():
+                self._pass(self._given())
+                self._hold(self._fetch(most, wait))
 
-    def _fill(self, most: int, wait: float) -> bool:
-        self._pass(self._given)
-        self._ready, self._given, self._passed = self._fetch(most, wait), 0, 0
-        return bool(self._ready)
+    def _hold(self, fetched: list[Any]) -> None:
+        """Gives these out from now on, and none of those that were ready."""
+        deque(self._left, maxlen=0)
+        self._ready, self._left, self._passed, self._together = fetched, iter(fetched), 0, range(0)
+        self._coming = self._messages(self._left)
 
     def _pass(self, upto: int) -> None:
         if upto > self._passed:
@@ -241,5 +251,5 @@ class Consumer(Closing, ABC):
 
     def _go(self, to: Start, stream: str | None = None, shard: int | None = None) -> None:
         with self._lock:
-            self._ready, self._given, self._passed = [], 0, 0
+            self._hold([])
             self._move(to, stream, shard)

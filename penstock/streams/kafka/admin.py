@@ -132,7 +132,7 @@ class KafkaAdmin(Admin):
         while (message := consumer.poll(PATIENCE)) is not None and message.error() is None:
             if message.offset() >= end:
                 break
-            (last,) = delivered([message])
+            (last,) = delivered(iter([message]))
             if message.offset() == end - 1:
                 break
         return last

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InputError, PenstockError
@@ -17,15 +16,13 @@ from penstock.streams.kafka.messages import delivered, lost
 from penstock.streams.kafka.offsets import EARLIEST, Offsets, Place, counted, listed, partitions_at, placed
 from penstock.streams.kafka.options import StreamOptions
 from penstock.streams.kafka.watch import Watch
-from penstock.streams.message import Message
 from penstock.streams.positions import Positions
 
 if TYPE_CHECKING:
     import confluent_kafka
 
-_ERROR = methodcaller("error")
-MOST = 2000
-"""Messages in a batch; see the same of files."""
+MOST = 500
+"""Messages in a batch. Of so many at a time, Python's garbage collector takes no notice."""
 SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -93,7 +90,9 @@ class KafkaConsumer(Consumer):
 
     # What is read.
 
-    def _fetch(self, most: int, wait: float) -> list[Message]:
+    _messages = staticmethod(delivered)
+
+    def _fetch(self, most: int, wait: float) -> list[Any]:
         if self._closed:
             raise InputError("closed", "the consumer is closed")
         if self._trouble is not None:
@@ -110,7 +109,7 @@ class KafkaConsumer(Consumer):
             self._check()
         return messages
 
-    def _consumed(self, most: int, wait: float) -> list[Message]:
+    def _consumed(self, most: int, wait: float) -> list[Any]:
         """What comes next; none, too, when only the end of a shard did."""
         consume = self._client.consume
         got = consume(most, 0)
@@ -120,12 +119,14 @@ class KafkaConsumer(Consumer):
             got += consume(most - 1, 0) if got and most > 1 else []
         return self._good(got)
 
-    def _good(self, got: list[Any]) -> list[Message]:
+    def _good(self, got: list[Any]) -> list[Any]:
         """Those that are no news of what is wrong."""
-        if any(map(_ERROR, got)):
+        from confluent_kafka import Message as Theirs
+
+        if any(map(Theirs.error, got)):
             self._heard(m for m in got if m.error() is not None)
             got = [m for m in got if m.error() is None]
-        return delivered(got)
+        return got
 
     def _heard(self, troubles: Iterable[Any]) -> None:
         """What is wrong is told after what came before it; of what may pass, and of topics, others tell."""
@@ -209,13 +210,13 @@ class KafkaConsumer(Consumer):
             self._client.close()
 
 
-def last_of(messages: list[Message], among: int) -> Offsets:
+def last_of(messages: list[Any], among: int) -> Offsets:
     """The offset after the last message of each shard, of which there are so many."""
     found: Offsets = {}
     for message in reversed(messages):
-        place = message.stream, message.shard
+        place = message.topic(), message.partition()
         if place not in found:
-            found[place] = int(message.sequence) + 1
+            found[place] = message.offset() + 1
             if len(found) >= among:
                 break
     return found

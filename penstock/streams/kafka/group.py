@@ -20,7 +20,6 @@ from penstock.streams.kafka.consumer import MOST, KafkaConsumer, last_of
 from penstock.streams.kafka.errors import explained
 from penstock.streams.kafka.offsets import EARLIEST, Offsets, Place, counted, partitions_at, placed
 from penstock.streams.kafka.options import StreamOptions
-from penstock.streams.message import Message
 from penstock.streams.pace import Pace
 from penstock.streams.positions import Positions
 
@@ -95,7 +94,7 @@ class GroupConsumer(KafkaConsumer):
             }
         )
 
-    def _fetch(self, most: int, wait: float) -> list[Message]:
+    def _fetch(self, most: int, wait: float) -> list[Any]:
         if self._astray and not self._closed:
             self._return()
         self._pass_ends()
@@ -103,7 +102,7 @@ class GroupConsumer(KafkaConsumer):
         self._pace.gave(len(messages))
         return messages
 
-    def _consumed(self, most: int, wait: float) -> list[Message]:
+    def _consumed(self, most: int, wait: float) -> list[Any]:
         if not self._early:
             return super()._consumed(most, wait)
         got, self._early = self._early[:most], self._early[most:]
@@ -162,7 +161,7 @@ class GroupConsumer(KafkaConsumer):
 
     # What was processed.
 
-    def _processed(self, messages: list[Message]) -> None:
+    def _processed(self, messages: list[Any]) -> None:
         if not (self._commits or self.transacts):
             return
         last = last_of(messages, len(self._held))
@@ -291,7 +290,7 @@ class GroupConsumer(KafkaConsumer):
     def read(self) -> tuple[list[Any], Any]:
         """The positions of all that was given out, and who this member is."""
         with self._lock:
-            self._pass(self._given)
+            self._pass(self._given())
             if self._torn:
                 raise RunError(
                     "rebalanced",
@@ -307,7 +306,7 @@ class GroupConsumer(KafkaConsumer):
     def again(self) -> None:
         """What was read has had no effect: it comes again."""
         with self._lock:
-            self._ready, self._given, self._passed = [], 0, 0
+            self._hold([])
             self._done.clear()
             self._astray, self._torn = True, False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -47,8 +47,8 @@ class Delivered(Message, tuple[Any]):
         return self[0].value() or b""
 
 
-def delivered(messages: list[Any]) -> list[Message]:
-    return list(map(Delivered, zip(messages, strict=False)))
+def delivered(messages: Iterator[Any]) -> Iterator[Message]:
+    return map(Delivered, zip(messages, strict=False))
 
 
 def milliseconds(time: datetime) -> int:
