@@ -53,7 +53,8 @@ def jvm_flags(
     elif cores(master) <= 2:
         flags.append("-XX:+UseSerialGC")
     if short:
-        flags.append("-XX:TieredStopAtLevel=1")
+        # With one compiler Java has room for a fifth of the code, and soon does little but look what may go.
+        flags += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
     else:
         # The second compiler waits four times longer: at first it takes more from the work than it gives.
         flags += [
