@@ -95,9 +95,9 @@ class Streamer(Closing, ABC):
     def _consumer(self, streams: tuple[str, ...], reading: Reading) -> Consumer:
         """Receives from streams."""
 
-    @abstractmethod
     def located(self) -> tuple[str, ...]:
         """The streams that the URI's path names; empty when it names the cluster."""
+        return tuple(name for name in self.uri.path.split(",") if name)
 
     def _streams(self, streams: tuple[str, ...], most: int | None = None) -> tuple[str, ...]:
         """The streams that were given, or those that the URI names."""

@@ -41,9 +41,6 @@ class Kafka(Streamer):
     def _cluster(self) -> Cluster:
         return Cluster(self._options)
 
-    def located(self) -> tuple[str, ...]:
-        return tuple(name for name in self.uri.path.split(",") if name)
-
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         return KafkaProducer(self._cluster, self._options, stream, codec(format), delivery)
 

@@ -32,9 +32,6 @@ class Nats(Streamer):
         super().__init__(uri)
         self._server = Server(uri, options_of(uri))
 
-    def located(self) -> tuple[str, ...]:
-        return tuple(name for name in self.uri.path.split(",") if name)
-
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         encode = codec(format)
         self._server.open()

@@ -42,9 +42,6 @@ class Redis(Streamer):
     def _client(self) -> redis.Redis:
         return client_of(self.uri, self._options)
 
-    def located(self) -> tuple[str, ...]:
-        return tuple(name for name in self.uri.path.split(",") if name)
-
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         return RedisProducer(self._client, self.uri, self._options, stream, codec(format), delivery)
 
