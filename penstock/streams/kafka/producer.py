@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
+from itertools import cycle, islice, starmap
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InputError, PenstockError, RunError
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 POLL_EVERY = 500
 """Messages between two looks at what has become of earlier ones."""
 TOGETHER = 2000
-"""Messages that are handed over at once, without receipts."""
+"""Messages without receipts that are taken at a time."""
 TURN = 0.1
 ANY_SHARD = -1
 NOW = 0
@@ -106,13 +108,11 @@ class KafkaProducer(Producer):
         self._largest = int(cluster.config_of(stream).get("max.message.bytes") or 1_000_000)
         self._failures: dict[KafkaReceipt, PenstockError] = {}
         """Those that nobody was told of."""
-        self._is_due = itertools.cycle([False] * (POLL_EVERY - 1) + [True])
+        self._is_due = cycle([False] * (POLL_EVERY - 1) + [True])
         self._closed = False
         self._clients: list[confluent_kafka.Producer] = []
         self._pouring: confluent_kafka.Producer | None = None
         """The client for messages without receipts: only of failures is it told."""
-        self._widest = 1
-        """Bytes of the largest message that was poured."""
         self._transactions = Transactions(self)
         self.use(None)
 
@@ -205,7 +205,7 @@ class KafkaProducer(Producer):
         while more:
             many: list[tuple[bytes, bytes | None]] = []
             try:
-                many.extend(itertools.islice(source, TOGETHER))
+                many.extend(islice(source, TOGETHER))
             finally:
                 # What came before a message that cannot be read is sent all the same.
                 self._hand_over(self._pouring, many)
@@ -213,18 +213,12 @@ class KafkaProducer(Producer):
         return self._served(self._pouring.poll, 0)
 
     def _hand_over(self, client: confluent_kafka.Producer, many: list[tuple[bytes, bytes | None]]) -> None:
-        """All at once where there is room for all: else some would overtake others."""
-        sizes = [len(payload) + len(key or b"") for payload, key in many]
-        self._widest = max(self._widest, max(sizes, default=0))
-        if (len(client) + len(many)) * self._widest > self.options.buffer:
-            for payload, key in many:
-                self._squeeze(client, payload, key)
-            return
-        rows: list[dict[str, Any]] = [{"value": payload, "key": key} for payload, key in many]
-        if client.produce_batch(self.stream, rows) < len(rows):
-            for row in rows:
-                if "_error" in row:
-                    KafkaReceipt(self)(row["_error"], None)
+        left, produce = iter(many), partial(client.produce, self.stream)
+        while length_hint(left):
+            try:
+                deque(starmap(produce, left), maxlen=0)
+            except (BufferError, self._refusal):  # noqa: PERF203
+                self._squeeze(client, *many[-1 - length_hint(left)])
 
     def _squeeze(self, client: confluent_kafka.Producer, payload: bytes, key: bytes | None) -> None:
         """Waits for room; what fails meanwhile is told."""
