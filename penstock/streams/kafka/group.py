@@ -61,7 +61,7 @@ class GroupConsumer(KafkaConsumer):
         """Whether it has read beyond what has had an effect."""
         self._is_in = False
         """Whether the brokers have let it in, since it asked."""
-        self._left: Any = None
+        self._leaver: Any = None
         """Who this member was, when it has left: who asks in its name is told that it is gone."""
         self._committed = 0.0
         self._underway = False
@@ -297,7 +297,7 @@ class GroupConsumer(KafkaConsumer):
                     "shards went to others of the group before what was read of them was committed",
                     hint="go on: what is still this member's comes again, the rest to the others",
                 )
-            return partitions_at(self._done), self._left or self._client.consumer_group_metadata()
+            return partitions_at(self._done), self._leaver or self._client.consumer_group_metadata()
 
     def kept(self) -> None:
         """The positions that were read are committed."""
@@ -369,7 +369,7 @@ class GroupConsumer(KafkaConsumer):
         if not self._closed:
             self._come_in()
         if self.transacts and not self._closed:
-            self._left = self._client.consumer_group_metadata()
+            self._leaver = self._client.consumer_group_metadata()
         if not self._closed and "_outsider" in vars(self):
             self._outsider.close()
         super()._close()
