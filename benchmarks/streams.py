@@ -29,9 +29,10 @@ from benchmarks.measure import Measured, Warm, cold
 from tests.servers.kafka import VERSION, Kafka
 
 PLACE = data.FOLDER / "streams"
-PLAIN, BLIND, KCAT, BARE = "confluent-kafka", "confluent-kafka, blindly", "kcat", "imports"
+PLAIN, KCAT, BARE = "confluent-kafka", "kcat", "imports"
+BLIND, PROMPT = f"{PLAIN}, blindly", f"{PLAIN}, promptly"
 AS_JSON = "penstock, as JSON"
-SYSTEMS = ("penstock", AS_JSON, PLAIN, BLIND, KCAT, BARE)
+SYSTEMS = ("penstock", AS_JSON, PLAIN, BLIND, PROMPT, KCAT, BARE)
 WANTED = {"produce": 0.8, "consume": 0.8, "tap": 0.5, "flux": 0.5, "start": 1 / 1.5}
 """At least this many times the speed of the other."""
 WANTED_OF_FILES = {"write": 300_000, "read": 1_000_000}
@@ -105,6 +106,7 @@ class Bench:
         reading = {
             "penstock": partial(servers["penstock"].run, "consume", ours, topic, str(self._rows)),
             PLAIN: partial(servers[PLAIN].run, "consume", theirs, topic, str(self._rows)),
+            PROMPT: partial(servers[PLAIN].run, "consume_promptly", theirs, topic, str(self._rows)),
         }
         told["consume"] = self._measured("consume", reading)
         self._kafka.delete_topic(topic)

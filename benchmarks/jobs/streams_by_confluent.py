@@ -1,6 +1,7 @@
 """The jobs on streams by the plain loops of confluent-kafka's own examples; from stdin.
 
-As theirs, `produce` hears what has become of each message; `produce_blindly` does not.
+As theirs, `produce` hears what has become of each message; `produce_blindly` does not. `consume` now and then
+waits for a second, as librdkafka does once its queue was full; `consume_promptly` does not.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def produce(broker: str, topic: str, count: int, *, blindly: bool) -> None:
         raise KafkaException(failures[0])
 
 
-def consume(broker: str, topic: str, count: int) -> None:
+def consume(broker: str, topic: str, count: int, *, promptly: bool) -> None:
     settings = {"bootstrap.servers": broker, "group.id": "plain", "enable.auto.commit": False}
-    consumer = Consumer(settings)
+    consumer = Consumer(settings | ({"fetch.queue.backoff.ms": 10} if promptly else {}))
     consumer.assign([TopicPartition(topic, 0, 0)])
     left, size = count, 0
     while left:
@@ -58,8 +59,8 @@ def consume(broker: str, topic: str, count: int) -> None:
 
 
 def run(job: str, broker: str, topic: str, count: str) -> None:
-    if job == "consume":
-        consume(broker, topic, int(count))
+    if job.startswith("consume"):
+        consume(broker, topic, int(count), promptly=job == "consume_promptly")
     else:
         produce(broker, topic, int(count), blindly=job == "produce_blindly")
 
