@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 import threading
 from datetime import datetime, timezone
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -155,3 +158,20 @@ def test_who_is_cancelled_has_taken_no_message() -> None:
         return got
 
     assert asyncio.run(read()) == [0, 1, 2, 3, 4]
+
+
+def kinds_of(base: type) -> list[type]:
+    return [kind for own in base.__subclasses__() for kind in (own, *kinds_of(own))]
+
+
+def kept_by(kind: type) -> set[str]:
+    """What a class's own code sets, and no other's is to know of."""
+    return set(re.findall(r"self\.(_\w+)(?:: [^=\n]+)? = ", inspect.getsource(kind)))
+
+
+def test_no_backend_takes_a_name_that_all_consumers_have() -> None:
+    for point in entry_points(group="penstock.streams"):
+        point.load()
+    kinds = [kind for kind in kinds_of(Consumer) if kind.__module__.startswith("penstock.")]
+    assert len(kinds) > 6
+    assert {kind: names for kind in kinds if (names := kept_by(kind) & kept_by(Consumer))} == {}
