@@ -53,7 +53,7 @@ def jvm_flags(
     elif cores(master) <= 2:
         flags.append("-XX:+UseSerialGC")
     if short:
-        # With one compiler Java has room for a fifth of the code, and soon does little but look what may go.
+        # With one compiler Java has room for a fifth of the code; long sessions pay for looking what may go.
         flags += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
     else:
         # The second compiler waits four times longer: at first it takes more from the work than it gives.
