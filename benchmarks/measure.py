@@ -17,7 +17,8 @@ import psutil
 ROOT = Path(__file__).parent.parent
 JOBS = ROOT / "benchmarks" / "jobs"
 ENVIRONMENT = {
-    **os.environ,
+    # Modules are compiled once, as where Penstock is installed.
+    **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
     "PYTHONPATH": str(ROOT),
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONWARNINGS": "ignore",

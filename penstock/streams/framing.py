@@ -31,43 +31,21 @@ class Frames(ABC):
         self._key = key
         self._path = () if key is None else tuple(key.split("."))
         self._bad = bad
-        self._parts: list[bytes] = []
-        self._waiting = 0
         self.line = 0
         """How many lines were read."""
 
     @property
+    @abstractmethod
     def waiting(self) -> int:
         """Bytes of a record that has not ended."""
-        return self._waiting
-
-    def feed(self, data: bytes) -> Iterator[Framed]:
-        """The records that end in `data`."""
-        if b"\n" not in data:
-            self._wait(data)
-            return iter(())
-        lines = data.split(b"\n")
-        lines[0] = b"".join((*self._parts, lines[0]))
-        self._parts, self._waiting = [], 0
-        self._wait(lines.pop())
-        return self._records(lines)
-
-    def end(self) -> Iterator[Framed]:
-        """What is left, when nothing follows it: a last line needs no line feed."""
-        rest = b"".join(self._parts)
-        self._parts, self._waiting = [], 0
-        if rest:
-            yield from self._records([rest])
 
     @abstractmethod
-    def _records(self, lines: list[bytes]) -> Iterator[Framed]: ...
+    def feed(self, data: bytes) -> Iterator[Framed]:
+        """The records that end in `data`."""
 
-    def _wait(self, data: bytes) -> None:
-        if data:
-            self._parts.append(data)
-            self._waiting += len(data)
-        if self._waiting > LONGEST:
-            raise self._wrong(self.line + 1, b"", f"has more than {LONGEST:,} bytes")
+    @abstractmethod
+    def end(self) -> Iterator[Framed]:
+        """What is left, when nothing follows it."""
 
     def _wrong(self, line: int, text: bytes, why: str, column: int = 1) -> DataError:
         shown = text.decode("utf-8", "replace")
@@ -99,10 +77,49 @@ class Frames(ABC):
         ).encode()
 
 
-class RawLines(Frames):
+class Lines(Frames):
+    """Records that end where a line does; the last line needs no line feed."""
+
+    def __init__(self, source: str, key: str | None, bad: Bad | None) -> None:
+        super().__init__(source, key, bad)
+        self._parts: list[bytes] = []
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    def feed(self, data: bytes) -> Iterator[Framed]:
+        if b"\n" not in data:
+            self._wait(data)
+            return iter(())
+        lines = data.split(b"\n")
+        lines[0] = b"".join((*self._parts, lines[0]))
+        self._parts, self._waiting = [], 0
+        self._wait(lines.pop())
+        return self._records(lines, data)
+
+    def end(self) -> Iterator[Framed]:
+        rest = b"".join(self._parts)
+        self._parts, self._waiting = [], 0
+        return self._records([rest], rest) if rest else iter(())
+
+    def _wait(self, data: bytes) -> None:
+        if data:
+            self._parts.append(data)
+            self._waiting += len(data)
+        if self._waiting > LONGEST:
+            raise self._wrong(self.line + 1, b"", f"has more than {LONGEST:,} bytes")
+
+    @abstractmethod
+    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
+        """`text` is where the lines were found, all but the beginning of the first."""
+
+
+class RawLines(Lines):
     """Each line, whatever it is, without its line feed."""
 
-    def _records(self, lines: list[bytes]) -> Iterator[Framed]:
+    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
         self.line += len(lines)
         return zip(lines, repeat(None))
 
@@ -133,22 +150,23 @@ time. It reads as `from_json` does, but lets pass what follows."""
 _NO_VALUES = (b"NaN", b"Infinity")
 
 
+def _says_no_value(text: bytes) -> bool:
+    # Most texts have not even the first letter, which is found much faster.
+    return any(word[:1] in text and word in text for word in _NO_VALUES)
+
+
 def _are_objects(payloads: list[bytes]) -> bool:
-    together = b"\n".join(payloads)
-    # Most lines have not even the first letter, which is found much faster.
-    if any(word[:1] in together and word in together for word in _NO_VALUES):
-        return False
     try:
         return not any(map(_object, payloads))
     except ValueError:
         return False
 
 
-class JsonLines(Frames):
-    def _records(self, lines: list[bytes]) -> Iterator[Framed]:
+class JsonLines(Lines):
+    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
         if not self._path:
             payloads = list(filter(None, map(bytes.strip, lines)))
-            if _are_objects(payloads):
+            if not _says_no_value(lines[0]) and not _says_no_value(text) and _are_objects(payloads):
                 self.line += len(lines)
                 return zip(payloads, repeat(None))
         return self._one_by_one(lines)
@@ -181,7 +199,7 @@ class JsonLines(Frames):
         return self._wrong(self.line, line, f"is not JSON: {failure}", before + 1)
 
 
-class CsvRecords(Frames):
+class CsvRecords(Lines):
     """A record may go over several lines, inside quotes; with `header`, the first one names the columns."""
 
     def __init__(self, source: str, key: str | None, bad: Bad | None, *, header: bool) -> None:
@@ -202,7 +220,7 @@ class CsvRecords(Frames):
     def waiting(self) -> int:
         return self._waiting + self._open_bytes
 
-    def _records(self, lines: list[bytes]) -> Iterator[Framed]:
+    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
         for line in lines:
             self.line += 1
             self._open.append(line)
@@ -313,9 +331,6 @@ class MessagePacks(Frames):
         if self._bytes:
             raise self._broken("it ends in the middle")
         yield from ()
-
-    def _records(self, lines: list[bytes]) -> Iterator[Framed]:
-        raise NotImplementedError
 
     def _broken(self, why: str) -> DataError:
         return DataError(
