@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -41,31 +42,31 @@ class Entry:
         return self.name.startswith(".") or (self.name.startswith("_") and "=" not in self.name)
 
 
-class Storage:
+class Storage(ABC):
     """What files need of a file system; paths are absolute and end without a slash."""
 
-    def find(self, path: str) -> Entry | None:
-        raise NotImplementedError
+    @abstractmethod
+    def find(self, path: str) -> Entry | None: ...
 
+    @abstractmethod
     def children(self, folder: str) -> list[Entry]:
         """What stands in a folder, by name; nothing when it is not there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def size(self, path: str) -> int:
         """The bytes of a file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_folder(self, path: str) -> None:
         """Makes a folder and those above it; OSError when that cannot be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def move(self, source: str, target: str) -> None:
         """Moves a file in place of whatever stands there, into a folder that may not be there yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete(self, path: str) -> None:
         """Deletes a file, or a folder with all in it; nothing when it is not there."""
-        raise NotImplementedError
 
     def delete_empty(self, folder: str) -> bool:
         """Deletes a folder unless something stands in it; whether it is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -11,9 +12,9 @@ from penstock.streams.aside import aside
 Own = TypeVar("Own", bound="Closing")
 
 
-class Closing:
-    def close(self) -> None:
-        raise NotImplementedError
+class Closing(ABC):
+    @abstractmethod
+    def close(self) -> None: ...
 
     async def aclose(self) -> None:
         """As `close`, while the loop does other things."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import abstractmethod
 from collections.abc import Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,9 @@ class Patient(Consumer):
             if messages or time.monotonic() >= end:
                 return messages
 
+    @abstractmethod
     async def _read(self, most: int, wait: float) -> list[Message]:
-        raise NotImplementedError
+        """What comes next; nothing when nothing came in `wait` seconds."""
 
     def _tried(self, work: Coroutine[Any, Any, list[Message]]) -> list[Message]:
         """Nothing when the server is away, and may be back soon."""

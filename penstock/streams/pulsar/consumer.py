@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from abc import abstractmethod
 from typing import Protocol
 
 from penstock.errors import PenstockError
@@ -53,9 +54,9 @@ class Patient(Consumer):
         self._looked = time.monotonic()
         self._turn = itertools.count()
 
+    @abstractmethod
     def _sources(self) -> list[Source]:
         """Those that are read now."""
-        raise NotImplementedError
 
     def _fetch(self, most: int, wait: float) -> list[Message]:
         end = time.monotonic() + wait

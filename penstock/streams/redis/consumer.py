@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,13 +49,13 @@ class Patient(Consumer):
                 return messages
             self._tried(partial(self._wait, min(left, BLOCK)))
 
+    @abstractmethod
     def _read(self, most: int) -> list[Message]:
         """The messages that are there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _wait(self, seconds: float) -> None:
         """Returns when there may be messages, or after so long."""
-        raise NotImplementedError
 
     def _tried(self, call: Callable[[], Any]) -> Any:
         """None when the server is away, and may be back soon."""
