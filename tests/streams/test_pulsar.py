@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -364,6 +365,35 @@ def test_what_may_pass_is_asked_again(pulsar: Any, stream: str) -> None:
             assert code_of(lambda: streamer.admin().describe(f"{stream}-1")) == "missing-stream"
         door.shutdown()
     assert vars(door)["asked"] > 10
+
+
+def test_what_was_made_by_half_is_made_whole(pulsar: Any, reach: Reach, stream: str) -> None:
+    """Where nobody stores messages, a broker makes a topic, forgets its properties, and says that it failed."""
+    place, topic = f"namespaces/public/{stream}", f"persistent/public/{stream}/news"
+
+    def store(copies: int) -> None:
+        quorums = dict.fromkeys(("Ensemble", "WriteQuorum", "AckQuorum"), copies)
+        told = {f"bookkeeper{name}": number for name, number in quorums.items()}
+        pulsar.call("POST", f"{place}/persistence", {**told, "managedLedgerMaxMarkDeleteRate": 0})
+
+    def fails() -> bool:
+        try:
+            pulsar.call("GET", f"{topic}/properties")
+        except HTTPError as failure:
+            with failure:
+                return failure.code == 500
+        return False
+
+    pulsar.call("PUT", place)
+    with reach(f"/public/{stream}/").admin() as admin, ThreadPoolExecutor(1) as aside:
+        admin.create("before", retention=Retention(age=timedelta(hours=1)))
+        store(2)
+        asked = aside.submit(admin.create, "news")
+        until(fails, "the topic is there, and cannot be opened")
+        store(1)
+        asked.result()
+        assert pulsar.call("GET", f"{topic}/properties")["penstock-id"]
+        assert code_of(lambda: admin.create("news")) == "exists"
 
 
 # What is refused.

@@ -136,8 +136,7 @@ def create(rest: Rest, topic: Topic, shards: int, retention: Retention) -> None:
     except Refused as failure:
         if failure.status != 409:
             raise _failed(rest, failure, topic.namespace) from None
-        # It was asked for once more if a broker failed after it had been made.
-        if rest.properties(topic).get(IDENTITY) != asked[IDENTITY]:
+        if not (failure.again and _made_before(rest, topic, asked)):
             raise InputError("exists", f"there is a stream '{topic.stream}'") from None
     try:
         _keep(rest, topic, retention)
@@ -145,6 +144,15 @@ def create(rest: Rest, topic: Topic, shards: int, retention: Retention) -> None:
         # A broker may have no such settings; who asked for none is not troubled with that.
         if retention != Retention() or failure.status != UNKNOWN:
             raise rest.failed(failure, topic.stream) from None
+
+
+def _made_before(rest: Rest, topic: Topic, asked: dict[str, str]) -> bool:
+    """Whether an earlier try has made the topic, though its broker failed then: whole, or without properties."""
+    there = rest.properties(topic)
+    if not there:
+        rest.give(topic, asked)
+        there = rest.properties(topic)
+    return there.get(IDENTITY) == asked[IDENTITY]
 
 
 def _keep(rest: Rest, topic: Topic, retention: Retention) -> None:

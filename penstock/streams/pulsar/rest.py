@@ -35,6 +35,8 @@ class Refused(Exception):
         super().__init__(f"{status}: {reason}")
         self.status = status
         self.reason = reason
+        self.again = False
+        """Whether the same was asked before, and failed with what may pass."""
 
     @property
     def passing(self) -> bool:
@@ -55,14 +57,16 @@ class Rest:
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", **query: Any
     ) -> Any:
         """What the server answers; raises `Refused`, or our error when it is not there."""
-        end = time.monotonic() + self._cluster.patience
+        end, again = time.monotonic() + self._cluster.patience, False
         while True:
             try:
                 return self._asked(method, path, body, kind, query)
             except Refused as failure:
+                failure.again = again
                 # What is deleted once more would be told to be missing.
                 if not failure.passing or method == "DELETE" or time.monotonic() > end:
                     raise
+            again = True
             time.sleep(PAUSE)
 
     def _asked(self, method: str, path: str, body: Any, kind: str, query: Mapping[str, Any]) -> Any:
@@ -98,6 +102,12 @@ class Rest:
 
     def properties(self, topic: Topic) -> dict[str, str]:
         return dict(self._of(topic, "properties") or {})
+
+    def give(self, topic: Topic, properties: Mapping[str, str]) -> None:
+        try:
+            self.call("PUT", f"{topic.path}/properties", properties)
+        except Refused as failure:
+            raise self.failed(failure, topic.stream) from None
 
     def stats(self, topic: Topic) -> dict[str, Any]:
         return dict(self._of(topic, "stats", getPreciseBacklog="true"))
