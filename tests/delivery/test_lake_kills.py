@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.server]
 
 BY_CHANCE = int(os.environ.get("PENSTOCK_KILLS_BY_CHANCE", "2"))
 """`make chaos` has more."""
-ROWS = 2_500 * (1 + BY_CHANCE)
+ROWS = 1_500 * (1 + BY_CHANCE)
 STATEMENTS = """
 CREATE OR REPLACE SOURCE rows (id BIGINT, kind BIGINT)
   WITH (connector = 'kafka', bootstrap_servers = '{kafka}', topic = 'lake-rows', max_rows_per_batch = 1000);
