@@ -168,6 +168,11 @@ class Connector:
         """Whether rows go on arriving, so that a statement that reads them is a stream."""
         return False
 
+    def is_ordered(self, source: Any) -> bool:
+        """Whether the rows of a batch are read in the order in which they came about, as far as it counts:
+        those of one key."""
+        return True
+
     def identity(self, source: Any) -> str:
         """What a position in the source belongs to: when it changes, the old position means nothing."""
         raise NotImplementedError(f"{self.name} is no stream")

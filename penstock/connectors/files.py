@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -176,6 +177,11 @@ class Files(Connector):
 
     def is_unbounded(self, source: Any) -> bool:
         return bool(source.watch)
+
+    def is_ordered(self, source: Any) -> bool:
+        """Several files are read side by side."""
+        single = PurePosixPath(source.path).suffix and not set("*?[{") & set(source.path)
+        return source.files_per_batch == 1 or bool(single)
 
     def identity(self, source: Any) -> str:
         return f"{stores.absolute(source.path)}{' recursive' if source.recursive else ''}"

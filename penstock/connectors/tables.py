@@ -110,6 +110,10 @@ class Tables(Connector):
         """While it lasts, what is committed tells its batch; gives whether that was committed before."""
         raise NotImplementedError
 
+    def is_ordered(self, source: Any) -> bool:
+        """Files of several commits are read side by side."""
+        return False
+
     def discover(self, spark: SparkSession, source: Any, request: ReadRequest) -> tuple[Column, ...]:
         if request.columns:
             return request.columns
@@ -260,11 +264,13 @@ def _laid_down(folded: DataFrame) -> Iterator[None]:
 
 
 def chosen(frame: DataFrame, request: ReadRequest) -> DataFrame:
-    """The columns of a table that are declared, or all; less those that are not used."""
+    """The columns of a table that are declared, or all, with the hidden ones that are asked for; less those
+    that are not used."""
     from pyspark.sql import functions as f
 
     if request.columns:
-        frame = frame.select(*(f.col(quoted(c.name)).cast(c.type).alias(c.name) for c in request.columns))
+        declared = (f.col(quoted(c.name)).cast(c.type).alias(c.name) for c in request.columns)
+        frame = frame.select(*declared, *map(quoted, sorted(request.hidden)))
     if request.used is None:
         return frame
     return frame.select(*(quoted(c) for c in frame.columns if c.lower() in request.used))

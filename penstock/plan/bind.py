@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import singledispatchmethod
@@ -14,6 +14,7 @@ from penstock import config
 from penstock.catalog import Catalog, Entry
 from penstock.connectors import registry as connectors
 from penstock.connectors.base import Connector
+from penstock.connectors.merging import Merging
 from penstock.connectors.registry import Kind
 from penstock.errors import Place, StatementError
 from penstock.options import Duration, Options, Setting, bind, refuse_unknown, split
@@ -71,6 +72,7 @@ class Binder:
         plan = self._bind(statement)
         if isinstance(plan, Pipeline):
             plan = evolution.governed(plan, self._ends.notes)
+            self._ends.notes += _without_order(plan)
         return replace(plan, notes=tuple(self._ends.notes)) if isinstance(plan, Pipeline | Define) else plan
 
     @singledispatchmethod
@@ -234,6 +236,20 @@ class Binder:
         node = self._transform(f"view {entry.name}", statement.query)
         self._views.pop()
         return node
+
+
+def _without_order(plan: Pipeline) -> Iterator[str]:
+    """Tells of sinks that merge, and cannot know which change to a key in a batch is the last."""
+    scans = list(plan.root.scans())
+    sides = [scan.label for scan in scans if not scan.connector.is_ordered(scan.options)]
+    why = "rows of a join come" if len(scans) > 1 else f"{sides[0]} is read" if sides else None
+    for sink in plan.sinks:
+        options = sink.options
+        if why and isinstance(options, Merging) and options.merge_on and not options.order_by:
+            yield (
+                f"{why} in no order: where a batch may have several changes to a key, order_by tells"
+                f" {sink.label} which is the last"
+            )
 
 
 def _not_yet(what: str, at: Place) -> NoReturn:

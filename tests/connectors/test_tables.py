@@ -201,6 +201,32 @@ def test_changes_of_delta_kept_in_iceberg(session: Session) -> None:
     assert {row["version"] for row in told} == {2}
 
 
+@pytest.mark.parametrize("order", ["", ", order_by = '_commit_version'"], ids=["by-arrival", "by-commit"])
+def test_changes_of_delta_come_in_the_order_of_commits(session: Session, order: str) -> None:
+    """All in one batch: a key that changes twice, one that comes again, and rows that are replaced."""
+    session.run(f"""SELECT * FROM {put("1.jsonl", *({"id": n, "v": "new"} for n in range(6)))}
+        INTO 'delta://lake/a' WITH (properties.delta.enableChangeDataFeed = 'true')""")
+
+    def change(way: str, *rows: Row) -> None:
+        session.run(f"SELECT * FROM {put('2.jsonl', *rows)} INTO 'delta://lake/a' WITH ({way})")
+
+    merge = "merge_on = 'id', delete_on = 'v = \"gone\"'"
+    change(merge, {"id": 1, "v": "changed"}, {"id": 2, "v": "gone"})
+    change(merge, {"id": 1, "v": "changed again"}, {"id": 2, "v": "there again"}, {"id": 3, "v": "gone"})
+    change("mode = 'overwrite'", *({"id": n, "v": "replaced"} for n in (0, 2, 4, 6)))
+    change(merge, {"id": 4, "v": "changed"}, {"id": 6, "v": "gone"})
+    columns = "*, _commit_version" if order else "*"
+    session.run(
+        f"""SELECT {columns} FROM 'delta://lake/a' WITH (changes = true, watch = true)
+        INTO 'iceberg://catalog.lake.copy' WITH (merge_on = 'id'{order})""",
+        name="copy",
+        until_caught_up=True,
+    )
+    wanted = [{"id": 0, "v": "replaced"}, {"id": 2, "v": "replaced"}, {"id": 4, "v": "changed"}]
+    assert by_id(DeltaLake().rows("a")) == wanted
+    assert by_id(IcebergLake().rows("copy")) == wanted
+
+
 def test_a_stream_of_rows_tells_of_changes(session: Session, lake: Lake) -> None:
     session.run(
         f"SELECT * FROM {put('1.jsonl', {'id': 1, 'v': 1}, {'id': 2, 'v': 2})} INTO '{lake.uri('a')}'"

@@ -69,6 +69,31 @@ def test_a_with_after_several_sinks_sets_only_the_last_and_says_so() -> None:
     assert checked.notes == ("WITH after several sinks sets only the last one, c.csv",)
 
 
+@pytest.mark.parametrize(
+    ("source", "ordered"),
+    [
+        ("'a.csv'", True),
+        ("'a/*.csv'", False),
+        ("'a/' WITH (format = 'csv')", False),
+        ("'a/*.csv' WITH (watch = true)", False),
+        ("'a/*.csv' WITH (watch = true, files_per_batch = 1)", True),
+        ("'kafka://localhost:9092/changes'", True),
+        ("'stream:///changes'", True),
+        ("'delta://lake/a' WITH (watch = true)", False),
+        ("'delta://lake/a' WITH (watch = true, changes = true)", True),
+        ("'iceberg://lake.shop.a' WITH (watch = true)", False),
+        ("'a.csv' a JOIN 'b.csv' b ON a.id = b.id", False),
+    ],
+)
+def test_a_merge_of_rows_that_come_in_no_order_says_so(source: str, ordered: bool) -> None:
+    text = f"SELECT * FROM {source} INTO 'delta://lake/t' WITH (merge_on = 'id'{{}})"
+    notes = Session().check(text.format("")).notes
+    assert [note for note in notes if "order_by tells delta://lake/t" in note] == list(notes)
+    assert bool(notes) != ordered
+    assert Session().check(text.format(", order_by = 'n'")).notes == ()
+    assert Session().check(f"SELECT * FROM {source} INTO 'delta://lake/t'").notes == ()
+
+
 def test_without_into_rows_go_to_the_terminal() -> None:
     plan = bound("SELECT 1 AS one")
     assert isinstance(plan, Pipeline)

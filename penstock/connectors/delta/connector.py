@@ -134,6 +134,9 @@ class Delta(InPlaces, Tables):
     def is_unbounded(self, source: Any) -> bool:
         return bool(source.watch)
 
+    def is_ordered(self, source: Any) -> bool:
+        return bool(source.changes)
+
     def identity(self, source: Any) -> str:
         return f"{source.path}{' changes' if source.changes else ''}"
 
@@ -323,10 +326,15 @@ def _is_restored(commit: Any, version: int) -> bool:
 
 
 def _as_changes(frame: DataFrame, request: ReadRequest) -> DataFrame:
-    """Changes as all change streams have them: what happened is in `_op`, and only new values are told."""
+    """Changes as all change streams have them: what happened is in `_op`, and only new values are told.
+
+    Delta reads what was added in all commits before what was deleted in any: they are put in order, so that
+    the last change to a key is the last. A commit that replaces rows deletes the old ones first.
+    """
     from pyspark.sql import functions as f
 
     names = f.create_map(*(f.lit(word) for pair in _OPERATIONS.items() for word in pair))
     kept = frame.where(f.col("_change_type") != "update_preimage")
+    ordered = kept.orderBy("_commit_version", f.col("_change_type") != "delete")
     hidden = [c.name for c in _COMMIT if c.name not in request.hidden]
-    return kept.withColumn(OPERATION, names[f.col("_change_type")]).drop("_change_type", *hidden)
+    return ordered.withColumn(OPERATION, names[f.col("_change_type")]).drop("_change_type", *hidden)

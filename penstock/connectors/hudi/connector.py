@@ -69,6 +69,10 @@ class Hudi(InPlaces):
     Source = Source
     Sink = Sink
 
+    def is_ordered(self, source: Any) -> bool:
+        """Slices of files are read side by side."""
+        return False
+
     def hidden(self, source: Any) -> tuple[Column, ...]:
         return HIDDEN
 
