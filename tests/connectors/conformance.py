@@ -6,6 +6,7 @@ A check raises AssertionError and says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -143,9 +144,17 @@ def failed_overwrite_keeps_the_rows(spark: SparkSession, subject: Subject) -> No
 
 
 def repeated_batch_changes_nothing(spark: SparkSession, subject: Subject) -> None:
-    for number, rows, parts in ((0, known_rows(), 3), (1, known_rows(100), 3), (1, known_rows(100), 2)):
-        subject.connector.write(frame_of(spark, rows, parts), subject.sink("append"), subject.batch(number))
-    same_rows(subject.stored(), known_rows() + known_rows(100), "a batch that ran twice")
+    """The last batch again, in other parts: that of a bounded statement, and that of a stream."""
+    for streaming, first in ((False, 0), (True, 2)):
+        for number, parts in ((first, 3), (first + 1, 3), (first + 1, 2)):
+            batch = replace(subject.batch(number), streaming=streaming)
+            subject.connector.write(
+                frame_of(spark, known_rows(100 * number), parts), subject.sink("append"), batch
+            )
+        expected = [row for number in range(first + 2) for row in known_rows(100 * number)]
+        same_rows(
+            subject.stored(), expected, f"a batch that ran twice, {'of a stream' if streaming else 'bounded'}"
+        )
 
 
 def finds_rows_by_key(spark: SparkSession, subject: Subject) -> None:

@@ -31,6 +31,16 @@ from penstock.formats import registry as formats
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 from .conformance import CHECKS, Check, Row, Subject, checks_for, known_rows
 from .hudi_tables import HudiSubject
+from .keyed import (
+    ChangesAllColumns,
+    DropsRowsWithoutKey,
+    ForgetsBatches,
+    IgnoresOrder,
+    KeepsTheDeleted,
+    Keyed,
+    KeyedSubject,
+    TurnsArrivalRound,
+)
 from .lakes import DeltaSubject, IcebergSubject
 from .listed import DoublesRows, DropsRows, IgnoresStart, LeavesHalf, Listed, ListedSubject, LosesNewColumn
 from .logs import StreamSubject
@@ -202,6 +212,7 @@ SUBJECTS: dict[str, Any] = {
     "memory": MemorySubject,
     "listed": ListedSubject,
     "spooled": SpooledSubject,
+    "keyed": KeyedSubject,
     "kafka": lambda folder: KafkaSubject(typed),
     "stream": lambda folder: StreamSubject(folder, typed),
     "s3": lambda folder: S3Subject(),
@@ -214,7 +225,7 @@ SUBJECTS: dict[str, Any] = {
 }
 CONNECTORS = {
     "files": Files, "datagen": Datagen, "memory": Memory, "kafka": Kafka, "listed": Listed, "stream": Stream,
-    "spooled": Spooled, "s3": S3, "gcs": Gcs, "azure": Azure,
+    "spooled": Spooled, "keyed": Keyed, "s3": S3, "gcs": Gcs, "azure": Azure,
     "hdfs": Hdfs, "delta": Delta, "iceberg": Iceberg, "hudi": Hudi,
 }  # fmt: skip
 SERVERS = ("kafka", "s3", "gcs", "azure", "hdfs")
@@ -283,19 +294,27 @@ BROKEN = [
     (ChangesIdentity, "tells_sources_apart", "the same source is"),
     (FindsOneKey, "finds_rows_by_key", "rows are missing"),
     (KeepsWhatItFound, "finds_rows_that_were_added_since", "rows are missing"),
+    (ForgetsBatches, "repeated_batch_changes_nothing", "rows too many"),
+    (ForgetsBatches, "repeated_merge_changes_nothing", "batch 0 after batch 1"),
+    (KeepsTheDeleted, "deletes", "rows too many"),
+    (IgnoresOrder, "applies_changes_as_one_by_one", "several changes to a key"),
+    (TurnsArrivalRound, "applies_changes_as_they_arrive", "several changes to a key"),
+    (ChangesAllColumns, "applies_changes_as_one_by_one", "several changes to a key"),
+    (DropsRowsWithoutKey, "hands_back_rows_without_a_key", "0 of 2 rows"),
 ]
+BROKEN_SUBJECTS: dict[type[Connector], Any] = {
+    Listed: ListedSubject,
+    Spooled: SpooledSubject,
+    Keyed: KeyedSubject,
+}
 
 
 @pytest.mark.parametrize(("broken", "name", "reason"), BROKEN)
 def test_the_suite_fails_a_broken_connector(
-    spark: SparkSession, tmp_path: Path, broken: type[Listed | Spooled], name: str, reason: str
+    spark: SparkSession, tmp_path: Path, broken: type[Connector], name: str, reason: str
 ) -> None:
     (check,) = [check for checks in CHECKS.values() for check in checks if check.__name__ == name]
-    connector = broken()
-    subject = (
-        ListedSubject(tmp_path, connector)
-        if isinstance(connector, Listed)
-        else SpooledSubject(tmp_path, connector)
-    )
+    (made,) = [subject for sound, subject in BROKEN_SUBJECTS.items() if issubclass(broken, sound)]
+    subject = made(tmp_path, broken())
     with pytest.raises(AssertionError, match=reason):
         check(spark, subject)
