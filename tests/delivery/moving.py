@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,35 @@ class Moving:
         (folder / "move.sql").write_text(statements.replace("{probes}", str(self.probes)))
         self.kills = 0
 
-    def process(self, *arguments: str) -> subprocess.Popen[str]:
+    @contextmanager
+    def process(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A run; with its JVM it is a group of its own, of which nothing stays."""
         with (self.folder / "log").open("a") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "penstock", "run", "move.sql", *arguments],
                 cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": f"{ROOT}:{PROBE}", "PENSTOCK_CDS": "read"},
                 stdout=log,
                 stderr=log,
                 text=True,
+                start_new_session=True,
             )
+        try:
+            yield process
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            process.wait()
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """Kills Python and its JVM at once, half of the times; else Python alone, whose JVM then ends."""
+        if self.kills % 4 < 2:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.send_signal(signal.SIGKILL)
+        self.kills += 1
 
     def run(self, *arguments: str) -> None:
         """Lets it run to its end."""
@@ -56,8 +76,7 @@ class Moving:
             if process.poll() is not None:
                 assert process.returncode == 0, self.log()
                 return False
-            process.send_signal(signal.SIGKILL)
-            self.kills += 1
+            self.kill(process)
             return True
 
     @contextmanager
@@ -86,13 +105,35 @@ class Moving:
 
     def kill_by_chance(self, times: int, seconds: float, *arguments: str) -> None:
         """Kills it so often, one time in four while it starts, else some seconds after a batch began."""
-        seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(2**32)))
-        print(f"PENSTOCK_SEED={seed}")
-        chance = random.Random(seed)
+        chance = seeded()
         while self.kills < times:
             before = self.planned() if chance.random() < 0.75 else -1
             moment = _After(lambda before=before: self.planned() > before, chance.uniform(0, seconds))
             assert self.kill_when(moment, "a random moment", *arguments), "all was moved before the last kill"
+
+    def kill_behind(self, names: Sequence[str], times: int, seconds: float, *arguments: str) -> None:
+        """Kills it so often, within some seconds after a batch has passed a probe, at each in turn.
+
+        Every other time it is the batch that was cut off before, which runs again.
+        """
+        chance = seeded()
+        turns = cycle(chance.sample(names, len(names)))
+        while self.kills < times:
+            name, before = next(turns), self.planned() - self.kills % 2
+            with self.process(*arguments) as process:
+                until(lambda before=before: self.planned() > before, "a batch", process)
+                with self.stopped_at(name) as reached:
+                    until(reached, f"a batch at {name}", process)
+                time.sleep(chance.uniform(0, seconds))
+                self.kill(process)
+            print(f"killed {name} (batch {self.planned() - 1})")
+
+
+def seeded() -> random.Random:
+    """Chance that can be had again: pytest shows the seed where a test fails."""
+    seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(2**32)))
+    print(f"PENSTOCK_SEED={seed}")
+    return random.Random(seed)
 
 
 class _After:

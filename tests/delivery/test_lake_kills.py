@@ -27,24 +27,27 @@ STATEMENTS = """
 CREATE OR REPLACE SOURCE rows (id BIGINT, kind BIGINT)
   WITH (connector = 'kafka', bootstrap_servers = '{kafka}', topic = 'lake-rows', max_rows_per_batch = 1000);
 SELECT id, kind FROM rows INTO
-  's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind'),
-  'delta://out' WITH (partition_by = 'kind'),
-  'iceberg://lake.db.out' WITH (partition_by = 'bucket(2, id)'),
-  'hudi://hudi' WITH (partition_by = 'kind'),
-  'hudi+s3://{bucket}/hudi' WITH (record_key = 'id'),
-  'delta+s3://{bucket}/merged' WITH (merge_on = 'id');
+  'probe://parquet?folder={{probes}}', 's3://{bucket}/out/' WITH (format = 'parquet', partition_by = 'kind'),
+  'probe://delta?folder={{probes}}', 'delta://out' WITH (partition_by = 'kind'),
+  'probe://iceberg?folder={{probes}}', 'iceberg://lake.db.out' WITH (partition_by = 'bucket(2, id)'),
+  'probe://hudi?folder={{probes}}', 'hudi://hudi' WITH (partition_by = 'kind'),
+  'probe://hudi-in-s3?folder={{probes}}', 'hudi+s3://{bucket}/hudi' WITH (record_key = 'id'),
+  'probe://merged?folder={{probes}}', 'delta+s3://{bucket}/merged' WITH (merge_on = 'id');
 """
+SINKS = ("parquet", "delta", "iceberg", "hudi", "hudi-in-s3", "merged")
+WRITING = 3.0
+"""Seconds that the first batch of a process writes to one of them, or a little less."""
 DONE = ("--until-caught-up", "--quiet")
 
 
 def test_killed_at_random_moments(kafka: Kafka, s3: S3, tmp_path: Path) -> None:
-    """All sinks in one stream: a kill finds each of them at another stage."""
+    """All sinks in one stream: each kill comes while another of them is written."""
     kafka.create_topic("lake-rows", 2)
     kafka.produce("lake-rows", ((str(n), json.dumps({"id": n, "kind": n % 3})) for n in range(ROWS)))
     s3.create_bucket("kills")
     (tmp_path / "penstock.yaml").write_text(s3.project)
     moving = Moving(tmp_path, STATEMENTS.format(kafka=kafka.bootstrap, bucket="kills"))
-    moving.kill_by_chance(BY_CHANCE, 1.5, *DONE)
+    moving.kill_behind(SINKS, BY_CHANCE, WRITING, *DONE)
     moving.run(*DONE)
     wanted = Counter(range(ROWS))
     assert in_parquet(s3) == wanted
