@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,9 +124,14 @@ class Warm:
         return Measured(seconds, memory.stop(), self._cpu() - cpu)
 
     def _cpu(self) -> float:
-        """That of the process alone, without what it has started."""
-        times = psutil.Process(self._process.pid).cpu_times()
-        return float(times.user + times.system)
+        """Of the process and all that it has started; what has ended counts with who waited for it."""
+        root = psutil.Process(self._process.pid)
+        total = 0.0
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+        return total
 
     def close(self) -> None:
         assert self._process.stdin is not None
