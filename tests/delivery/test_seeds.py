@@ -162,7 +162,8 @@ def test_a_data_lake_to_kafka(lake: Folder | Buckets, session: Session, kafka: K
     assert found[3]["properties"] == {"page": "/3", "n": 3}
     assert found[3]["replay_timestamp"].startswith("20")
     times = [record.timestamp or 0 for record in records]
-    assert max(times) - min(times) >= 1_500, "2,000 messages at 1,000 a second take two seconds"
+    # Two seconds; on a busy machine the first ones may wait for some that follow.
+    assert max(times) - min(times) >= 1_000, "2,000 messages at 1,000 a second"
 
 
 def test_watched_files_to_several_sinks(lake: Folder | Buckets, session: Session, kafka: Kafka) -> None:

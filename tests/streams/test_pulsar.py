@@ -368,7 +368,7 @@ def test_what_may_pass_is_asked_again(pulsar: Any, stream: str) -> None:
 
 
 def test_what_was_made_by_half_is_made_whole(pulsar: Any, reach: Reach, stream: str) -> None:
-    """Where nobody stores messages, a broker makes a topic, forgets its properties, and says that it failed."""
+    """Where nobody stores messages, a broker makes a topic, forgets its properties, and says it failed."""
     place, topic = f"namespaces/public/{stream}", f"persistent/public/{stream}/news"
 
     def store(copies: int) -> None:

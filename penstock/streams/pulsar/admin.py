@@ -147,7 +147,7 @@ def create(rest: Rest, topic: Topic, shards: int, retention: Retention) -> None:
 
 
 def _made_before(rest: Rest, topic: Topic, asked: dict[str, str]) -> bool:
-    """Whether an earlier try has made the topic, though its broker failed then: whole, or without properties."""
+    """Whether an earlier try has made the topic, whole or without properties, though its broker failed."""
     there = rest.properties(topic)
     if not there:
         rest.give(topic, asked)
