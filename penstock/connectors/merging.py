@@ -119,8 +119,10 @@ def without_keys(frame: DataFrame, sink: Merging) -> tuple[DataFrame, Sequence[R
         key = next(column for column in frame.columns if column.lower() == sink.merge_on[0].lower())
         stop = f.raise_error(f.concat(f.lit(_NULL_KEY), row)).cast(frame.schema[key].dataType)
         return frame.withColumn(key, f.when(missing, stop).otherwise(f.col(quoted(key)))), ()
-    found = [Refused(one[0], "the merge key is null") for one in frame.where(missing).select(row).collect()]
-    return frame.where(~missing), found
+    without, why = frame.where(missing), "the merge key is null"
+    if sink.on_error == "skip":  # only their number is told
+        return frame.where(~missing), [Refused("", why)] * without.count()
+    return frame.where(~missing), [Refused(one[0], why) for one in without.select(row).collect()]
 
 
 def explain_failure(failure: Exception, sink: Merging) -> DataError | None:

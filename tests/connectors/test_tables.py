@@ -390,6 +390,11 @@ def test_a_null_key_stops_the_batch(session: Session, lake: Lake) -> None:
     assert lake.rows("a") == [{"id": 1, "v": 2}]
     (letter,) = session.dead_letters("m").letters()
     assert json.loads(letter.payload) == {"id": None, "v": 3}
+    (ran,) = session.run(
+        f"SELECT * FROM {bad} INTO '{lake.uri('a')}' WITH (merge_on = 'id', on_error = 'skip')"
+    )
+    assert isinstance(ran, Ran)
+    assert (ran.rows, ran.refused) == (2, 1)
 
 
 @pytest.mark.parametrize(
