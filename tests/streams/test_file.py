@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.streams import Positions, Retention
-from penstock.streams.base import Start
+from penstock.streams.base import Delivery, Start
 from penstock.streams.file.block import parse_header
 from penstock.streams.file.segment import Entry, Segment
 
@@ -288,6 +289,25 @@ def test_a_message_that_was_stored_before_tells_where(tmp_path: Path) -> None:
         producer.send("y", id="b")
     with connect(tmp_path).producer("news", delivery="exactly_once") as producer:
         assert producer.send("y", id="b").result().sequence == 1
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_holds_nothing_of_what_is_stored(tmp_path: Path, ids: bool) -> None:
+    """Though receipts are kept, ids are known, and nobody flushes."""
+    delivery: Delivery = "exactly_once" if ids else "at_least_once"
+    receipts = []
+    with connect(f"{tmp_path}/", "?buffer=1mb").producer("news", delivery=delivery) as producer:
+        tracemalloc.start()
+        try:
+            for n in range(2000):
+                payload = b"%06d" % n * 2000
+                receipts.append(producer.send_patiently(payload, key=payload, id=str(n) if ids else None))
+            receipts[-1].result()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held < 3_000_000 < 2000 * 24_000
+    assert [receipt.result().sequence for receipt in receipts] == list(range(2000))
 
 
 # Segments and their index.

@@ -78,6 +78,15 @@ class Batch:
         self.asked = False
         """Whether somebody was told of the failure."""
 
+    @property
+    def settled(self) -> bool:
+        return self.stored or self.failure is not None
+
+    def settle(self, failure: PenstockError | None = None) -> None:
+        """Tells what has become of it, and keeps no message: receipts and ids live longer, and need none."""
+        self.stored, self.failure = failure is None, failure
+        del self.payloads, self.times, self.keys, self.headers, self.ids
+
     def encode(self, fence: int, stream: int) -> bytes:
         count = len(self.payloads)
         parts = [

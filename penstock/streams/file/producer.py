@@ -31,7 +31,7 @@ class FileReceipt(Receipt):
 
     @property
     def done(self) -> bool:
-        return self._batch.stored or self._batch.failure is not None
+        return self._batch.settled
 
     def result(self, timeout: float | None = None) -> Place:
         batch = self._batch

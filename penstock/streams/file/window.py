@@ -18,7 +18,7 @@ class Window:
 
     def load(self, shard: int, log: ShardLog) -> None:
         stored = Batch(shard, 0)
-        stored.stored = True
+        stored.settle()
         for sequence, id in log.ids(self._size):
             self._put(id, stored, sequence)
 

@@ -171,7 +171,7 @@ class Writer:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             for batch in batches:
-                while not batch.stored and batch.failure is None:
+                while not batch.settled:
                     if self._broken is not None:
                         raise self._broken
                     self._hurry = True
@@ -251,9 +251,9 @@ class Writer:
                 self._waiting -= batch.size
                 end = self._logs[batch.shard].end
                 whole = batch.base + len(batch.payloads) <= end and self._broken is None
-                batch.stored = whole or batch.shard not in failures
+                batch.settle(None if whole else failures.get(batch.shard))
             for shard, failure in failures.items():
-                self._fail(shard, failure, [b for b in batches if b.shard == shard and not b.stored])
+                self._fail(shard, failure)
             self._changed.notify_all()
 
     def _append(self, shard: int, batches: list[Batch]) -> PenstockError | None:
@@ -278,15 +278,14 @@ class Writer:
             hint="the messages since the last flush may be sent again",
         )
 
-    def _fail(self, shard: int, failure: PenstockError, batches: list[Batch]) -> None:
+    def _fail(self, shard: int, failure: PenstockError) -> None:
         """What was to stand after a block that was not written has no place either."""
         later = [b for b in self._full if b.shard == shard] + [self._open[shard]]
         for batch in later:
             self._waiting -= batch.size
             with suppress(ValueError):
                 self._full.remove(batch)
-        for batch in batches + later:
-            batch.failure = failure
+            batch.settle(failure)
         self._open[shard] = Batch(shard, self._logs[shard].end)
         self._ids = None  # read again from what is there
 
