@@ -266,6 +266,48 @@ with connect(sys.argv[1]).producer("news") as producer:
     assert stored(tmp_path) == ["before", "after"]
 
 
+def test_what_cannot_be_written_is_told_to_all_who_wait(tmp_path: Path) -> None:
+    """There is not so much memory."""
+    code = """
+import resource, sys
+from penstock.errors import PenstockError
+from tests.streams.files import connect
+producer = connect(sys.argv[1], "?buffer=1gb").producer("news")
+producer.send("before").result()
+payload = b"x" * (100 << 20)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (50 << 20), resource.RLIM_INFINITY))
+receipts = [producer.send(payload), producer.send("behind")]
+for call in (producer.flush, *(r.result for r in receipts), lambda _: producer.send("after")):
+    try:
+        call(20)
+    except PenstockError as failure:
+        print(failure.code, "MemoryError" in failure.message)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, f"{tmp_path}/"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["not-stored True"] * 4
+    assert stored(tmp_path) == ["before"]
+
+
+def test_damage_that_is_found_by_retention_ends_the_writer(tmp_path: Path) -> None:
+    with connect(tmp_path).admin() as admin:
+        admin.create("news", retention=Retention(size=1 << 30))
+    producer = connect(tmp_path, "?segment=1").producer("news")
+    producer.send("one").result()
+    with logs(tmp_path)[0].open("r+b") as log:
+        log.write(b"damage")
+    producer.send("two").result()
+    with pytest.raises(PenstockError) as refused:  # noqa: PT012
+        producer.send("three")
+        producer.flush(20)
+    assert code_of(refused) == "damaged-stream"
+    with pytest.raises(PenstockError, match="damaged-stream"):
+        producer.send("four")
+    producer.close()
+
+
 def test_ids_are_known_within_their_window_also_after_reopening(tmp_path: Path) -> None:
     query = "?dedup_window=10&segment=200"
 

@@ -63,6 +63,8 @@ class Writer:
             raise
         self._open = [Batch(shard, log.end) for shard, log in enumerate(self._logs)]
         self._full: deque[Batch] = deque()
+        self._taken: list[Batch] = []
+        """Those that the thread writes."""
         self._limit = settings.buffer
         self._waiting = 0
         """Bytes that are not written yet."""
@@ -212,6 +214,12 @@ class Writer:
         return self._known().find(id, [b.base + len(b.payloads) for b in self._open])
 
     def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as failure:  # noqa: BLE001 (else who waits would wait for ever)
+            self._break(failure)
+
+    def _write(self) -> None:
         checked = time.monotonic()
         while True:
             with self._changed:
@@ -220,7 +228,7 @@ class Writer:
                         break
                 if not (self._full or self._hurry or self._ending):
                     self._changed.wait(_LINGER)
-                batches = self._take()
+                batches = self._taken = self._take()
                 if self._ending and not batches:
                     return
             if batches:
@@ -263,18 +271,18 @@ class Writer:
             for batch in batches:
                 log.append(batch, self._fence)
         except OSError as failure:
-            failed = self._not_stored(failure)
+            failed = self._not_stored(failure.strerror)
         try:
             log.sync()
         except OSError as failure:
             # What the disk has now is unknown: only reading it again tells, as the next writer does.
-            failed = self._broken = self._not_stored(failure)
+            failed = self._broken = self._not_stored(failure.strerror)
         return failed
 
-    def _not_stored(self, failure: OSError) -> PenstockError:
+    def _not_stored(self, why: str | None) -> PenstockError:
         return RunError(
             "not-stored",
-            f"'{self.folder.name}' cannot be written: {failure.strerror}",
+            f"'{self.folder.name}' cannot be written: {why}",
             hint="the messages since the last flush may be sent again",
         )
 
@@ -288,6 +296,17 @@ class Writer:
             batch.settle(failure)
         self._open[shard] = Batch(shard, self._logs[shard].end)
         self._ids = None  # read again from what is there
+
+    def _break(self, failure: BaseException) -> None:
+        """Nothing is written any more: tells all who wait, and all who send later."""
+        self._broken = failure if isinstance(failure, PenstockError) else self._not_stored(repr(failure))
+        with self._changed:
+            for batch in (*self._taken, *self._full, *self._open):
+                if not batch.settled:
+                    batch.settle(self._broken)
+            self._full.clear()
+            self._open = [Batch(batch.shard, batch.base) for batch in self._open]
+            self._changed.notify_all()
 
     def _retain(self) -> None:
         """Removes the segments that are too old, or too many."""
