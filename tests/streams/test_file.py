@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -71,9 +72,68 @@ def test_refuses_names_that_are_no_folders(tmp_path: Path, name: str) -> None:
     assert code_of(refused) == "bad-name"
 
 
-def test_stores_on_the_disk_where_it_is_asked_to(tmp_path: Path) -> None:
-    store(tmp_path, "one", "two", query="?fsync=always&segment=1")
-    assert stored(tmp_path) == ["one", "two"]
+class Disk:
+    """Notes how long files were, and which names folders had, when they were synced: more may be lost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._synced: dict[tuple[int, int], int] = {}
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self._noting)
+
+    def _noting(self, fd: int) -> None:
+        self._fsync(fd)
+        told = os.fstat(fd)
+        self._synced[told.st_dev, told.st_ino] = self._extent(told)
+
+    def forget(self) -> None:
+        self._synced.clear()
+
+    def holds(self, path: Path) -> bool:
+        told = path.stat()
+        return self._synced.get((told.st_dev, told.st_ino)) == self._extent(told)
+
+    @staticmethod
+    def _extent(told: os.stat_result) -> int:
+        return told.st_mtime_ns if stat.S_ISDIR(told.st_mode) else told.st_size
+
+    def lacks(self, folder: Path) -> list[str]:
+        """What would be lost of a stream."""
+        paths = (folder, *sorted(folder.rglob("*")))
+        helping = (".index", ".lock", ".lease")
+        return [str(p.relative_to(folder)) for p in paths if p.suffix not in helping and not self.holds(p)]
+
+
+def test_stores_on_the_disk_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, cluster = Disk(monkeypatch), tmp_path / "new" / "cluster"
+    with connect(f"{cluster}/", "?fsync=always&segment=1").producer("news") as producer:
+        for text in ("one", "two"):
+            producer.send(text).result()
+            assert disk.lacks(cluster / "news") == []
+        assert len(logs(cluster)) == 2
+    assert all(map(disk.holds, (cluster, tmp_path / "new", tmp_path)))
+    disk.forget()
+    with connect(f"{cluster}/", "?fsync=always").producer("news"):
+        # All that an earlier writer, which was not asked to, may have left there lately.
+        assert disk.lacks(cluster / "news") == ["shards/0/00000000000000000000.log"]
+        assert disk.holds(cluster)
+
+
+def test_what_is_made_and_committed_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    with connect(tmp_path).admin() as admin:
+        admin.create("quick")
+    assert disk.holds(tmp_path / "quick" / "stream.json")
+    assert not disk.holds(tmp_path / "quick")
+    with connect(tmp_path, "?fsync=always").admin() as admin:
+        admin.create("news", shards=2)
+    assert disk.lacks(tmp_path / "news") == []
+    store(tmp_path, "one", "two", query="?fsync=always")
+    with connect(tmp_path, "?fsync=always").consumer("news", mode="repeat", group="g") as consumer:
+        disk.forget()
+        assert len(there(consumer)) == 2
+        consumer.commit()
+        group = tmp_path / "news" / "groups" / "g"
+        assert all(map(disk.holds, (group, group / "0.position", group / "1.position")))
 
 
 def test_a_file_is_no_cluster(tmp_path: Path) -> None:

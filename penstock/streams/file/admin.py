@@ -14,14 +14,17 @@ from penstock.streams.message import Message
 
 
 class FileAdmin(Admin):
-    def __init__(self, cluster: Path) -> None:
+    def __init__(self, cluster: Path, *, fsync: bool) -> None:
         self._cluster = cluster
+        self._fsync = fsync
 
     def streams(self) -> list[str]:
         return streams_in(self._cluster)
 
     def create(self, stream: str, *, shards: int = 1, retention: Retention | None = None) -> None:
-        StreamFolder.create(self._cluster, stream, shards, retention or Retention())
+        folder = StreamFolder.create(self._cluster, stream, shards, retention or Retention())
+        if self._fsync:
+            folder.sync()
 
     def describe(self, stream: str) -> Description:
         folder = StreamFolder.open(self._cluster, stream)

@@ -57,19 +57,23 @@ class StreamFolder:
         if not 1 <= shards <= _MOST_SHARDS:
             raise InputError("bad-shards", f"a stream has 1 to {_MOST_SHARDS} shards, not {shards}")
         made = cluster / f".{path.name}.{secrets.token_hex(4)}"
-        try:
-            cluster.mkdir(parents=True, exist_ok=True)
-            for shard in range(shards):
-                (made / "shards" / str(shard)).mkdir(parents=True)
-        except OSError as failure:
-            raise unreachable(cluster, failure) from None
         age = None if retention.age is None else retention.age.total_seconds()
         about = {
             "number": secrets.randbits(63),
             "shards": shards,
             "retention": {"age": age, "size": retention.size},
         }
-        (made / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+        fresh = [folder for folder in (cluster, *cluster.parents) if not folder.exists()]
+        try:
+            cluster.mkdir(parents=True, exist_ok=True)
+            for folder in fresh:
+                sync(folder.parent)
+            for shard in range(shards):
+                (made / "shards" / str(shard)).mkdir(parents=True)
+            (made / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            sync(made / _ABOUT)  # else the folder may outlive a power cut, and this be empty
+        except OSError as failure:
+            raise unreachable(cluster, failure) from None
         try:
             made.rename(path)
         except OSError:
@@ -89,11 +93,27 @@ class StreamFolder:
         folder = self.path / "groups"
         return sorted(unquote(entry) for entry in os.listdir(folder)) if folder.is_dir() else []
 
+    def sync(self) -> None:
+        """Makes it durable that the stream is there; what is in its segments is their writer's."""
+        shards = self.path / "shards"
+        for path in (*map(self.shard, range(self.shards)), shards, self.path / _ABOUT, self.path):
+            sync(path)
+        sync(self.path.parent)
+
     def remove(self) -> None:
         """Takes it away at once, and then its files."""
         gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         self.path.rename(gone)
         shutil.rmtree(gone)
+
+
+def sync(path: Path) -> None:
+    """Makes a file durable, or the names in a folder."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def missing(cluster: Path, name: str) -> InputError:

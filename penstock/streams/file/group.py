@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import DataError
-from penstock.streams.file.folder import StreamFolder
+from penstock.streams.file.folder import StreamFolder, sync
 from penstock.streams.file.lock import unlock
 
 
@@ -90,6 +90,9 @@ class Membership:
         self._process = os.getpid()
         self._held: dict[int, int] = {}
         self._presence = Presence(self._members, {"pid": os.getpid()})
+        if fsync:
+            for folder in (self._folder, self._folder.parent, stream.path):
+                sync(folder)
 
     @property
     def held(self) -> set[int]:
@@ -138,6 +141,8 @@ class Membership:
                 file.flush()
                 os.fsync(file.fileno())
         fresh.replace(path)
+        if self._fsync:
+            sync(self._folder)
 
     def close(self) -> None:
         for shard in list(self._held):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.streams.file.block import Batch, Block, Header
+from penstock.streams.file.folder import sync
 from penstock.streams.file.segment import INDEX_EVERY, Entry, Segment, bases, log_path
 
 _NEVER = -(2**63)
@@ -130,9 +131,7 @@ class ShardLog:
         self._size = self._noted = self._indexed = 0
         self._highest = _NEVER
         if self._fsync:
-            folder = os.open(self._shard, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+            sync(self._shard)
 
     def _open(self, base: int) -> None:
         self._base = base
@@ -172,6 +171,7 @@ class ShardLog:
         finally:
             segment.close()
         os.ftruncate(self._log, self._size)
+        self.sync()  # what an earlier writer left counts as stored, too
 
     def _refuse_more(self, segment: Segment, header: Header) -> None:
         """Only what nobody followed may be cut: a writer with the right to would have written over it."""

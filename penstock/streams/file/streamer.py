@@ -97,7 +97,7 @@ class FileStreamer(Streamer):
         return FileConsumer(folders, reading, fsync=self._fsync)
 
     def admin(self) -> Admin:
-        return FileAdmin(self._cluster)
+        return FileAdmin(self._cluster, fsync=self._fsync)
 
     def _made(self, name: str) -> StreamFolder:
         try:

@@ -52,6 +52,8 @@ class Writer:
         self._lock_fd, fence = lock(folder)
         self._logs: list[ShardLog] = []
         try:
+            if settings.fsync:
+                folder.sync()
             for shard in range(folder.shards):
                 path = folder.shard(shard)
                 self._logs.append(ShardLog(path, folder.number, settings.segment, fsync=settings.fsync))
