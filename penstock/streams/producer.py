@@ -116,11 +116,15 @@ class Producer(Closing, ABC):
             except PenstockError as failure:
                 if failure.code != "buffer-full":
                     raise
-            try:
-                self.flush(ROOM)
-            except PenstockError as failure:
-                if failure.code != "not-stored-yet":
-                    raise
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Waits until all is stored, or some of it may be."""
+        try:
+            self.flush(ROOM)
+        except PenstockError as failure:
+            if failure.code != "not-stored-yet":
+                raise
 
     @abstractmethod
     def flush(self, timeout: float | None = None) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import stat
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -365,6 +367,8 @@ def test_damage_that_is_found_by_retention_ends_the_writer(tmp_path: Path) -> No
     assert code_of(refused) == "damaged-stream"
     with pytest.raises(PenstockError, match="damaged-stream"):
         producer.send("four")
+    with pytest.raises(PenstockError, match="damaged-stream"):
+        producer.pour([(b"five", None)])
     producer.close()
 
 
@@ -391,6 +395,70 @@ def test_a_message_that_was_stored_before_tells_where(tmp_path: Path) -> None:
         producer.send("y", id="b")
     with connect(tmp_path).producer("news", delivery="exactly_once") as producer:
         assert producer.send("y", id="b").result().sequence == 1
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_pours_as_it_sends(tmp_path: Path, shards: int, keyed: bool) -> None:
+    """Small messages, some that fill a block or much of the buffer, and more than it holds."""
+    chance = random.Random(1)
+    messages: list[tuple[bytes, bytes | None]] = []
+    for n in range(3000):
+        size = chance.choice([0, 10, 300, 3000] * 100 + [200_000, 1_100_000])
+        key = chance.choice([None, b"", b"%d" % (n % 7)]) if keyed else None
+        messages.append((b"%d " % n + b"x" * size, key))
+    with connect(tmp_path).admin() as admin:
+        for name in ("sent", "poured"):
+            admin.create(name, shards=shards)
+    before = datetime.now(timezone.utc)
+    with connect(tmp_path, "?buffer=1200kb").producer("sent") as producer:
+        for payload, key in messages:
+            producer.send_patiently(payload, key=key)
+    with connect(tmp_path, "?buffer=1200kb").producer("poured") as producer:
+        producer.pour(iter(messages[:1000]))
+        producer.pour(messages[1000:])
+    after = datetime.now(timezone.utc)
+    for shard in range(shards):
+        got = []
+        for name in ("sent", "poured"):
+            with connect(f"{tmp_path}/").consumer(name, mode="repeat") as consumer:
+                consumer.assign(shard)
+                read = there(consumer)
+                assert all(before - timedelta(microseconds=1) <= m.timestamp <= after for m in read)
+                got.append([(m.sequence, m.payload, m.key) for m in read])
+        assert len(got[0]) > 500
+        assert got[0] == got[1]
+
+
+def test_what_is_poured_is_cut_into_blocks(tmp_path: Path) -> None:
+    with connect(f"{tmp_path}/").producer("news") as producer:
+        producer.pour((b"x" * 20_000, None) for _ in range(500))
+    data, at, sizes = logs(tmp_path)[0].read_bytes(), 0, []
+    while (header := parse_header(data, at)) is not None:
+        sizes.append(header.size)
+        at += header.size
+    assert max(sizes) < (1 << 20) + 20_100
+    assert len(stored(tmp_path)) == 500
+
+
+def test_pouring_ends_where_sending_would(tmp_path: Path) -> None:
+    def texts(*last: bytes) -> Iterator[tuple[bytes, None]]:
+        yield from ((b"%d" % n, None) for n in range(300))
+        yield from ((one, None) for one in last)
+        raise ValueError("no more can be read")
+
+    with connect(f"{tmp_path}/", "?buffer=100kb").producer("news") as producer:
+        with pytest.raises(PenstockError, match="too-large"):
+            producer.pour(texts(b"x" * 200_000, b"never sent"))
+        with pytest.raises(ValueError, match="no more"):
+            producer.pour(texts(b"last"))
+        producer.pour([])
+        producer.pour([("text", "key")])  # type: ignore[list-item]
+        producer.flush()
+    with pytest.raises(PenstockError, match="closed"):
+        producer.pour([(b"x", None)])
+    numbers = [str(n) for n in range(300)]
+    assert stored(tmp_path) == [*numbers, *numbers, "last", "text"]
 
 
 @pytest.mark.parametrize("ids", [False, True])

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from penstock.errors import InputError, PenstockError
+from penstock.errors import InputError, PenstockError, RunError
 from penstock.streams.aside import aside
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
-from penstock.streams.codecs import Codec
+from penstock.streams.codecs import Codec, Payload
 from penstock.streams.file.block import Batch, microseconds, pack_headers
+from penstock.streams.file.log import now
 from penstock.streams.file.writer import Writer
+from penstock.streams.message import Headers
 
+TOGETHER = 256
+"""Messages without receipts that are taken at a time."""
 _REMEMBERED = 1000
 """Batches after which a producer forgets those that are stored."""
+_PLAIN = {bytes, type(None)}
 
 
 class FileReceipt(Receipt):
@@ -56,25 +63,86 @@ class FileProducer(Producer):
         self._once = delivery == "exactly_once"
         self._sent: dict[Batch, None] = {}
         """Batches of which it is not known that they are stored."""
+        self._last: Batch | None = None
+        """The one that was noted last."""
+
+    def send(
+        self,
+        payload: Payload,
+        *,
+        key: bytes | str | None = None,
+        timestamp: datetime | None = None,
+        headers: Mapping[str, bytes | str] | Headers = (),
+        id: str | None = None,
+    ) -> Receipt:
+        writer = self._writer
+        if type(payload) is not bytes or timestamp is not None or headers or id is not None or writer is None:
+            return super().send(payload, key=key, timestamp=timestamp, headers=headers, id=id)
+        # What most messages are has a shorter way: the longer one takes as much time as all the rest.
+        batch, number = writer.add(
+            payload, key.encode() if isinstance(key, str) else key, time.time_ns() // 1000
+        )
+        if batch is not self._last:
+            self._note(batch)
+        return FileReceipt(self, batch, number)
 
     def _put(self, outgoing: Outgoing) -> Receipt:
         payload, key, timestamp, headers, id, _ = outgoing
-        if self._writer is None:
-            raise InputError("closed", f"the producer of '{self.stream}' is closed")
-        batch, number = self._writer.add(
+        batch, number = self._open_writer().add(
             payload,
             key,
-            time.time_ns() // 1000 if timestamp is None else microseconds(timestamp),
+            now() if timestamp is None else microseconds(timestamp),
             pack_headers(headers) if headers else b"",
             None if id is None else id.encode(),
             self._once,
         )
-        sent = self._sent
-        if batch not in sent:
-            if len(sent) >= _REMEMBERED:
-                self._sent = sent = {b: None for b in sent if not b.stored}
-            sent[batch] = None
+        if batch is not self._last:
+            self._note(batch)
         return FileReceipt(self, batch, number)
+
+    def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
+        source, more = iter(messages), True
+        while more:
+            some: list[tuple[bytes, bytes | None]] = []
+            try:
+                some.extend(islice(source, TOGETHER))
+            finally:
+                # What came before a message that cannot be read is sent all the same.
+                self._hand_over(some)
+            more = len(some) == TOGETHER
+
+    def _hand_over(self, some: list[tuple[bytes, bytes | None]]) -> None:
+        if not some:
+            return
+        payloads, keys = zip(*some, strict=True)
+        if not {*map(type, payloads), *map(type, keys)} <= _PLAIN:
+            super().pour(some)
+            return
+        while payloads:
+            try:
+                batches, taken = self._open_writer().add_all(payloads, keys, now())
+            except RunError as failure:
+                if failure.code != "buffer-full":
+                    raise
+                self._make_room()
+                continue
+            for batch in batches:
+                self._note(batch)
+            payloads, keys = payloads[taken:], keys[taken:]
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise InputError("closed", f"the producer of '{self.stream}' is closed")
+        return self._writer
+
+    def _note(self, batch: Batch) -> None:
+        if batch not in self._sent:
+            if len(self._sent) >= _REMEMBERED:
+                for known in list(self._sent):
+                    if known.stored:
+                        self._sent.pop(known, None)
+            self._sent[batch] = None
+        self._last = batch  # no sooner: another thread that finds it here may flush at once
 
     def flush(self, timeout: float | None = None) -> None:
         sent = list(self._sent)

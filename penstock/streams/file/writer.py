@@ -10,9 +10,13 @@ import os
 import threading
 import time
 import zlib
+from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import add
 from pathlib import Path
 
 from penstock.errors import InputError, PenstockError, RunError
@@ -114,9 +118,9 @@ class Writer:
         payload: bytes,
         key: bytes | None,
         time: int,
-        headers: bytes,
-        id: bytes | None,
-        once: bool | None,
+        headers: bytes = b"",
+        id: bytes | None = None,
+        once: bool | None = None,
         shard: int | None = None,
         after: Batch | None = None,
     ) -> tuple[Batch, int]:
@@ -154,13 +158,35 @@ class Writer:
                     self._known().add(id, batch, number)
             batch.size += size
             self._waiting += size
-            if batch.size >= _BLOCK:
-                self._full.append(batch)
-                self._open[shard] = Batch(shard, batch.base + number + 1)
-                self._changed.notify_all()
-            elif number == 0:
-                self._changed.notify_all()
+            if number == 0 or batch.size >= _BLOCK:
+                self._grown(batch)
             return batch, number
+
+    def add_all(
+        self, payloads: Sequence[bytes], keys: Sequence[bytes | None], time: int
+    ) -> tuple[list[Batch], int]:
+        """As `add`, of messages of which nobody asks where they stand: as many as there is room for, one or
+        more. Tells their batches, and how many messages these are."""
+        keyed = keys.count(None) < len(keys)
+        sizes: Iterable[int] = map(len, payloads)
+        if keyed:
+            sizes = map(add, sizes, (0 if key is None else len(key) for key in keys))
+        ends = list(accumulate(map(_OVERHEAD.__add__, sizes)))
+        with self._lock:
+            taken = bisect_right(ends, self._limit - self._waiting)
+            if not taken or self._broken is not None:
+                raise self._refusal(ends[0])
+            if not self._several:
+                return self._extend(0, payloads[:taken], keys[:taken] if keyed else (), ends, time), taken
+            chosen: dict[int, list[int]] = {}
+            for number, key in enumerate(keys[:taken]):
+                chosen.setdefault(self._shard_of(key), []).append(number)
+            batches: list[Batch] = []
+            for shard, numbers in chosen.items():
+                own = [payloads[n] for n in numbers]
+                ends_of_own = list(accumulate(ends[n] - (ends[n - 1] if n else 0) for n in numbers))
+                batches += self._extend(shard, own, [keys[n] for n in numbers], ends_of_own, time)
+            return batches, taken
 
     def ends(self) -> list[int]:
         """The sequence that the next message of each shard will have, of those that are stored."""
@@ -186,6 +212,42 @@ class Writer:
                     self._changed.wait(left)
 
     # Inside.
+
+    def _extend(
+        self,
+        shard: int,
+        payloads: Sequence[bytes],
+        keys: Sequence[bytes | None],
+        ends: Sequence[int],
+        time: int,
+    ) -> list[Batch]:
+        """Puts messages of one shard into its batches; `ends` are their sizes, each with those before it."""
+        batches = []
+        first, before = 0, 0
+        while first < len(payloads):
+            batch = self._open[shard]
+            number = len(batch.payloads)
+            # The message that makes a block full is the last one in it.
+            upto = min(len(payloads), 1 + bisect_left(ends, before + _BLOCK - batch.size, first))
+            batch.payloads += payloads[first:upto]
+            batch.times += [time] * (upto - first)
+            for n, key in enumerate(keys[first:upto], number):
+                if key is not None:
+                    batch.keys[n] = key
+            batch.size += ends[upto - 1] - before
+            self._waiting += ends[upto - 1] - before
+            first, before = upto, ends[upto - 1]
+            batches.append(batch)
+            if number == 0 or batch.size >= _BLOCK:
+                self._grown(batch)
+        return batches
+
+    def _grown(self, batch: Batch) -> None:
+        """There is a batch to be written: soon, or at once if it is full."""
+        if batch.size >= _BLOCK:
+            self._full.append(batch)
+            self._open[batch.shard] = Batch(batch.shard, batch.base + len(batch.payloads))
+        self._changed.notify_all()
 
     def _shard_of(self, key: bytes | None) -> int:
         if key is not None:
