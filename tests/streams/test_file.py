@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -598,6 +599,45 @@ def test_removes_what_is_too_old(tmp_path: Path) -> None:
     assert stored(tmp_path) == ["0", "new"]
 
 
+def test_is_looked_at_while_segments_are_removed(tmp_path: Path) -> None:
+    with connect(tmp_path).admin() as admin:
+        admin.create("news", retention=Retention(size=5000))
+
+    def send() -> None:
+        with connect(tmp_path, "?segment=1").producer("news") as producer:
+            for n in range(300):
+                producer.send(str(n)).result()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    with connect(tmp_path).admin() as admin:
+        while sender.is_alive():
+            assert admin.describe("news").size is not None
+            admin.latest("news")
+        message = admin.latest("news")
+        assert message is not None
+        assert message.text() == "299"
+
+
+def test_is_looked_at_while_it_is_deleted(tmp_path: Path) -> None:
+    def make_and_delete() -> None:
+        with connect(tmp_path).admin() as admin:
+            for _ in range(80):
+                admin.create("news", shards=5)
+                admin.delete("news")
+
+    maker = threading.Thread(target=make_and_delete)
+    maker.start()
+    codes = set()
+    with connect(tmp_path).admin() as admin:
+        while maker.is_alive():
+            try:
+                admin.describe("news")
+            except PenstockError as failure:  # noqa: PERF203
+                codes.add(failure.code)
+    assert codes <= {"missing-stream"}
+
+
 def test_all_may_be_too_old(tmp_path: Path) -> None:
     with connect(tmp_path).admin() as admin:
         admin.create("news", retention=Retention(age=timedelta(hours=1)))
@@ -733,6 +773,24 @@ def test_tells_who_is_online(tmp_path: Path) -> None:
         assert found == [(name, None, (0,), None), (name, "readers / 1", (0,), 2)]
 
 
+def test_how_far_a_group_is_may_be_known_to_its_position_store_alone(tmp_path: Path) -> None:
+    store(tmp_path, "x", "y")
+    streamer = connect(tmp_path)
+    database = sqlite3.connect(":memory:")
+    positions = Positions(database, "r")
+    with (
+        streamer.admin() as admin,
+        streamer.consumer("news", mode="exactly_once", group="kept", positions=positions) as consumer,
+    ):
+        message = consumer.recv()
+        assert message is not None
+        positions.keep(message)
+        told = admin.describe("news")
+        assert told.lag == {}
+        assert [(c.group, c.shards, c.lag) for c in told.consumers or ()] == [("kept", (0,), None)]
+    database.close()
+
+
 def test_importing_streams_loads_no_backend() -> None:
     code = (
         "import sys, penstock.streams\n"
@@ -744,8 +802,6 @@ def test_importing_streams_loads_no_backend() -> None:
 
 
 def test_positions_of_other_streams_are_let_be(tmp_path: Path) -> None:
-    import sqlite3
-
     store(tmp_path, "a", "b")
     store(tmp_path, "c", "d", stream="other")
     database = sqlite3.connect(":memory:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.streams.base import Admin, Client, Description, Retention, Shard
@@ -27,20 +28,29 @@ class FileAdmin(Admin):
             folder.sync()
 
     def describe(self, stream: str) -> Description:
-        folder = StreamFolder.open(self._cluster, stream)
+        while True:
+            folder = StreamFolder.open(self._cluster, stream)
+            try:
+                return self._described(folder)
+            except FileNotFoundError:
+                # Deleted meanwhile, as opening it tells; or there is another one of its name.
+                if StreamFolder.open(self._cluster, stream) == folder:
+                    raise
+
+    def _described(self, folder: StreamFolder) -> Description:
         bounds = {shard: _bounds(folder, shard) for shard in range(folder.shards)}
-        lag = {name: _lag(folder, name, bounds) for name in folder.groups()}
+        behind = {name: _lag(folder, name, bounds) for name in folder.groups()}
         return Description(
-            name=stream,
+            name=folder.name,
             shards=tuple(
                 Shard(shard, first if end > first else None, end - 1 if end > first else None, end)
                 for shard, (first, end) in bounds.items()
             ),
-            size=sum(entry.stat().st_size for shard in bounds for entry in os.scandir(folder.shard(shard))),
+            size=sum(_size(folder.shard(shard)) for shard in bounds),
             retention=folder.retention,
             producers=_producers(folder),
-            consumers=tuple(_consumers(folder, lag)),
-            lag={name: sum(shards.values()) for name, shards in lag.items()},
+            consumers=tuple(_consumers(folder, behind)),
+            lag={name: sum(shards.values()) for name, shards in behind.items() if shards is not None},
         )
 
     def latest(self, stream: str) -> Message | None:
@@ -48,7 +58,7 @@ class FileAdmin(Admin):
         last = []
         for shard in range(folder.shards):
             first, end = _bounds(folder, shard)
-            reader = ShardReader(folder, shard)
+            reader = ShardReader(folder, shard, skips=True)
             try:
                 if end > first:
                     reader.move(end - 1)
@@ -78,12 +88,23 @@ def _bounds(folder: StreamFolder, shard: int) -> tuple[int, int]:
         reader.close()
 
 
-def _lag(folder: StreamFolder, group: str, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
-    lag = {}
-    for shard, (first, end) in bounds.items():
-        committed = groups.committed(folder.group(group), shard)
-        lag[shard] = max(0, end - max(first, committed or 0))
-    return lag
+def _size(shard: Path) -> int:
+    size = 0
+    for entry in os.scandir(shard):
+        with suppress(FileNotFoundError):  # retention removed it just now
+            size += entry.stat().st_size
+    return size
+
+
+def _lag(folder: StreamFolder, group: str, bounds: dict[int, tuple[int, int]]) -> dict[int, int] | None:
+    """How much of each shard the group has still to read: all where it has committed nothing yet.
+
+    None for one that has committed nothing at all: a position store may tell, or nobody yet.
+    """
+    committed = {shard: groups.committed(folder.group(group), shard) for shard in bounds}
+    if all(position is None for position in committed.values()):
+        return None
+    return {shard: max(0, end - max(first, committed[shard] or 0)) for shard, (first, end) in bounds.items()}
 
 
 def _producers(folder: StreamFolder) -> tuple[Client, ...]:
@@ -91,7 +112,7 @@ def _producers(folder: StreamFolder) -> tuple[Client, ...]:
     return () if process is None else (Client(f"process {process}"),)
 
 
-def _consumers(folder: StreamFolder, lag: dict[str, dict[int, int]]) -> list[Client]:
+def _consumers(folder: StreamFolder, lag: dict[str, dict[int, int] | None]) -> list[Client]:
     found = [
         Client(f"process {about.get('pid')}", shards=tuple(range(folder.shards)))
         for about in groups.present(folder.path / "readers").values()
@@ -101,7 +122,6 @@ def _consumers(folder: StreamFolder, lag: dict[str, dict[int, int]]) -> list[Cli
         held = groups.holders(path, folder.shards)
         for name, about in groups.members(path).items():
             shards = tuple(held.get(name, ()))
-            found.append(
-                Client(f"process {about.get('pid')}", group, shards, sum(behind[shard] for shard in shards))
-            )
+            left = None if behind is None else sum(behind[shard] for shard in shards)
+            found.append(Client(f"process {about.get('pid')}", group, shards, left))
     return found
