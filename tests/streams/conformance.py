@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RunError
 from penstock.streams import Message, Positions, Receipt, Retention
 
 from . import conformance_groups as groups
@@ -238,6 +238,7 @@ def closing_stores_what_was_sent(subject: Subject) -> None:
                 with pytest.raises(PenstockError) as refused:
                     producer.send("late")
                 assert refused.value.code == "closed", f"a closed producer says {refused.value.code}"
+                assert isinstance(refused.value, RunError), f"it raises {type(refused.value).__name__}"
         same_texts(receive_all(subject, consumer, 2), ["at_most_once", "at_least_once"], "closed")
 
 

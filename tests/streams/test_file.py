@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RunError
 from penstock.streams import Positions, Retention
 from penstock.streams.base import Delivery, Start
 from penstock.streams.file.block import parse_header
@@ -703,7 +703,7 @@ def test_refuses_what_it_cannot_do(tmp_path: Path) -> None:
             with pytest.raises(PenstockError) as refused:
                 use()
             assert code_of(refused) == code
-    with pytest.raises(PenstockError, match="closed"):
+    with pytest.raises(RunError, match="closed"):
         consumer.recv()
 
 

@@ -66,7 +66,7 @@ class FileConsumer(Consumer):
 
     def _fetch(self, most: int, wait: float) -> list[Message]:
         if self._closed:
-            raise InputError("closed", "the consumer is closed")
+            raise RunError("closed", "the consumer is closed")
         deadline = time.monotonic() + wait
         pause = _SHORTEST
         most = min(most, _MOST if self._alone else self._pace.most())

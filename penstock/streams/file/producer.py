@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from penstock.errors import InputError, PenstockError, RunError
+from penstock.errors import PenstockError, RunError
 from penstock.streams.aside import aside
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
 from penstock.streams.codecs import Codec, Payload
@@ -132,7 +132,7 @@ class FileProducer(Producer):
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
-            raise InputError("closed", f"the producer of '{self.stream}' is closed")
+            raise RunError("closed", "the producer is closed")
         return self._writer
 
     def _note(self, batch: Batch) -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import InputError, PenstockError
+from penstock.errors import InputError, PenstockError, RunError
 from penstock.streams.base import Consumer, Start
 from penstock.streams.base import Place as Position
 from penstock.streams.kafka.client import Cluster, made
@@ -94,7 +94,7 @@ class KafkaConsumer(Consumer):
 
     def _fetch(self, most: int, wait: float) -> list[Any]:
         if self._closed:
-            raise InputError("closed", "the consumer is closed")
+            raise RunError("closed", "the consumer is closed")
         if self._trouble is not None:
             raise self._told()
         most, end = min(most, MOST), time.monotonic() + wait
