@@ -1,7 +1,7 @@
 """Lines of stdin and stdout as messages: `stdio://`.
 
 At most once: a line is read once, and is gone. There are no groups and nothing to read again; keys, headers
-and times are not written. A consumer has `ended` with its input.
+and times are not written. A consumer has `ended` with its input. A line of more than 64 MB is none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from datetime import datetime, timezone
 from typing import ClassVar
 
-from penstock.errors import InputError, RunError
+from penstock.errors import DataError, InputError, RunError
 from penstock.streams.base import (
     Capabilities,
     Consumer,
@@ -29,6 +29,7 @@ from penstock.streams.base import (
     Streamer,
 )
 from penstock.streams.codecs import Codec, codec
+from penstock.streams.framing import RawLines
 from penstock.streams.ledger import Pending
 from penstock.streams.message import Message, Record
 from penstock.streams.outbox import Outbox
@@ -44,16 +45,19 @@ class Input:
 
     def __init__(self, file: int) -> None:
         self._file = file
+        self._frames = RawLines("stdin", None, None)
         self._lines: deque[bytes] = deque()
-        self._rest = b""
         self._count = 0
         self._over = False
+        self._failure: DataError | None = None
         self._lock = threading.Lock()
 
     def take(self, most: int, wait: float) -> tuple[list[tuple[int, bytes]], bool]:
         """The next lines with their numbers, and whether these are the last."""
         end = time.monotonic() + wait
         with self._lock:
+            if self._failure is not None:
+                raise self._failure
             while not self._lines and not self._over:
                 ready, _, _ = select.select([self._file], [], [], max(0.0, end - time.monotonic()))
                 if not ready:
@@ -65,12 +69,15 @@ class Input:
 
     def _read(self) -> None:
         chunk = os.read(self._file, CHUNK)
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self._lines.extend(lines)
-        if not chunk:
-            self._over = True
-            if self._rest:
-                self._lines.append(self._rest)
+        try:
+            framed = self._frames.feed(chunk) if chunk else self._frames.end()
+        except DataError as failure:
+            self._frames = RawLines("stdin", None, None)  # what it holds is too much
+            hint = "the lines before it were given; nothing more is read"
+            self._failure = DataError("bad-line", failure.message, at=failure.at, hint=hint)
+            raise self._failure from None
+        self._lines.extend(line for line, _ in framed)
+        self._over = not chunk
 
 
 class StdioConsumer(Consumer):

@@ -116,6 +116,22 @@ with streamer.consumer() as consumer, streamer.producer(format="raw") as produce
     assert run(program, given) == given
 
 
+def test_a_line_has_an_end() -> None:
+    program = """
+from penstock.streams import framing
+framing.LONGEST = 1 << 20
+consumer = streamer.consumer()
+print(len(consumer.next().payload), len(consumer.next().payload))
+for _ in range(2):
+    try:
+        consumer.next()
+    except Exception as failure:
+        print(failure.code, failure.at.line)
+"""
+    given = b"one\n%s\n%s\nmore\n" % (b"x" * 1_000_000, b"y" * 3_000_000)
+    assert run(program, given) == b"3 1000000\nbad-line 3\nbad-line 3\n"
+
+
 def test_a_reader_that_left_is_told() -> None:
     program = """
 producer = streamer.producer()
