@@ -53,7 +53,7 @@ class Description:
     """None where the backend does not tell."""
     consumers: tuple[Client, ...] | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
-    """By group, those included whose consumers are away."""
+    """By group, those included whose consumers are away; not of groups whose positions are not known."""
 
 
 class Admin(Closing, ABC):

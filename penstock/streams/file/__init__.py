@@ -11,6 +11,7 @@ A stream is a folder, each of its shards an append-only log of segments, which a
   again, also by later writers.
 - After a crash, at whatever byte, the whole blocks are there; half a block at the end is never read, and cut
   by the next writer. Damage elsewhere is an error that names the file and the byte.
+- What retention no longer keeps is removed while a producer is open, by whole segments.
 - Groups keep their positions in the stream's folder, and share its shards by locks, which the death of a
   process frees.
 """
