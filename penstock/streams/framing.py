@@ -8,13 +8,13 @@ from __future__ import annotations
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pydantic_core import SchemaValidator, from_json
 
 from penstock.errors import DataError, InputError, Place, SetupError, did_you_mean
+from penstock.streams.producer import Unkeyed
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of one record; more of them without an end are no record."""
@@ -40,11 +40,11 @@ class Frames(ABC):
         """Bytes of a record that has not ended."""
 
     @abstractmethod
-    def feed(self, data: bytes) -> Iterator[Framed]:
+    def feed(self, data: bytes) -> Iterable[Framed]:
         """The records that end in `data`."""
 
     @abstractmethod
-    def end(self) -> Iterator[Framed]:
+    def end(self) -> Iterable[Framed]:
         """What is left, when nothing follows it."""
 
     def _wrong(self, line: int, text: bytes, why: str, column: int = 1) -> DataError:
@@ -89,20 +89,20 @@ class Lines(Frames):
     def waiting(self) -> int:
         return self._waiting
 
-    def feed(self, data: bytes) -> Iterator[Framed]:
+    def feed(self, data: bytes) -> Iterable[Framed]:
         if b"\n" not in data:
             self._wait(data)
-            return iter(())
+            return ()
         lines = data.split(b"\n")
         lines[0] = b"".join((*self._parts, lines[0]))
         self._parts, self._waiting = [], 0
         self._wait(lines.pop())
         return self._records(lines, data)
 
-    def end(self) -> Iterator[Framed]:
+    def end(self) -> Iterable[Framed]:
         rest = b"".join(self._parts)
         self._parts, self._waiting = [], 0
-        return self._records([rest], rest) if rest else iter(())
+        return self._records([rest], rest) if rest else ()
 
     def _wait(self, data: bytes) -> None:
         if data:
@@ -112,16 +112,16 @@ class Lines(Frames):
             raise self._wrong(self.line + 1, b"", f"has more than {LONGEST:,} bytes")
 
     @abstractmethod
-    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
+    def _records(self, lines: list[bytes], text: bytes) -> Iterable[Framed]:
         """`text` is where the lines were found, all but the beginning of the first."""
 
 
 class RawLines(Lines):
     """Each line, whatever it is, without its line feed."""
 
-    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
+    def _records(self, lines: list[bytes], text: bytes) -> Iterable[Framed]:
         self.line += len(lines)
-        return zip(lines, repeat(None))
+        return Unkeyed(lines)
 
 
 def _refuse(word: str) -> Any:
@@ -163,12 +163,12 @@ def _are_objects(payloads: list[bytes]) -> bool:
 
 
 class JsonLines(Lines):
-    def _records(self, lines: list[bytes], text: bytes) -> Iterator[Framed]:
+    def _records(self, lines: list[bytes], text: bytes) -> Iterable[Framed]:
         if not self._path:
             payloads = list(filter(None, map(bytes.strip, lines)))
             if not _says_no_value(lines[0]) and not _says_no_value(text) and _are_objects(payloads):
                 self.line += len(lines)
-                return zip(payloads, repeat(None))
+                return Unkeyed(payloads)
         return self._one_by_one(lines)
 
     def _one_by_one(self, lines: list[bytes]) -> Iterator[Framed]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from penstock.errors import InputError, PenstockError, RunError
@@ -68,6 +69,18 @@ class Outgoing(NamedTuple):
     """Whether it was given as text or as bytes; None for a value."""
 
 
+class Unkeyed:
+    """Payloads without keys, for `pour`: who takes them as they are need make no pairs."""
+
+    __slots__ = ("payloads",)
+
+    def __init__(self, payloads: list[bytes]) -> None:
+        self.payloads = payloads
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return zip(self.payloads, repeat(None))
+
+
 class Producer(Closing, ABC):
     """Sends messages to a stream, in the order in which they are given."""
 
@@ -104,7 +117,10 @@ class Producer(Closing, ABC):
         return self._put(Outgoing(data, name, timestamp, headers, id, text))
 
     def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Hands payloads over with their keys, and gives no receipts; waits where there is no room."""
+        """Hands payloads over with their keys, and gives no receipts; waits where there is no room.
+
+        Where none has a key, they may come as `Unkeyed`.
+        """
         for payload, key in messages:
             self.send_patiently(payload, key=key)
 

@@ -21,6 +21,7 @@ from penstock.streams import Message, Positions, Retention, Streamer
 from penstock.streams.kafka import Kafka
 from penstock.streams.kafka.consumer import KafkaConsumer
 from penstock.streams.kafka.group import GroupConsumer
+from penstock.streams.producer import Unkeyed
 from penstock.uri import Uri
 from tests.servers.kafka import PASSWORD, USER
 from tests.servers.process import free_ports
@@ -441,10 +442,18 @@ def test_what_is_poured_waits_for_room_and_tells_of_failures(kafka: Any, reach: 
         producer.flush(PATIENCE)
         producer.pour([(b"x" * 3000, None), (b"good", None)])
         assert code_of(producer.flush) == "message-refused"
+        sized = [b"%04d" % n + b"y" * (3000 if n in (0, 3, 4, 9) else 1000) for n in range(10)]
+        producer.pour(Unkeyed(sized))
+        assert code_of(producer.flush) == "message-refused"
+        many = [b"%04d" % n + b"z" * 1000 for n in range(300)]
+        producer.pour(Unkeyed(many))
+        producer.flush(PATIENCE)
         with reach().producer(stream, delivery="exactly_once") as other, other.transaction():
             other.pour([(b"in a transaction", None)])
     assert [row.key for row in kafka.rows(stream)[:1000]] == [b"%d" % n for n in range(1000)]
-    assert [row.value for row in kafka.rows(stream)[1000:]] == [b"good", b"in a transaction"]
+    taken = [payload for payload in sized if len(payload) < 2000]
+    assert [row.value for row in kafka.rows(stream)[1000:]] == [b"good", *taken, *many, b"in a transaction"]
+    assert {row.key for row in kafka.rows(stream)[1000:]} == {None}
 
 
 # Groups whose members die.

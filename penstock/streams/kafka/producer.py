@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
-from itertools import cycle, islice, starmap
+from itertools import cycle, islice, repeat, starmap
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from penstock.streams.kafka.messages import milliseconds, pairs_of
 from penstock.streams.kafka.options import StreamOptions
 from penstock.streams.kafka.transaction import Transactions
 from penstock.streams.message import Headers
-from penstock.streams.producer import ROOM
+from penstock.streams.producer import ROOM, Unkeyed
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -201,26 +201,43 @@ class KafkaProducer(Producer):
         if self.used is not None and len(self.used):
             self.flush()  # else what was sent before would come after
         self._produce = self._send_after
-        source, more = iter(messages), True
+        if isinstance(messages, Unkeyed):
+            self._pour_payloads(self._pouring, messages.payloads)
+        else:
+            self._pour_pairs(self._pouring, iter(messages))
+        return self._served(self._pouring.poll, 0)
+
+    def _pour_payloads(self, client: confluent_kafka.Producer, payloads: list[bytes]) -> None:
+        left = iter(payloads)
+        calls = map(client.produce, repeat(self.stream), left)
+        for place in self._refused(calls, left, len(payloads)):
+            self._squeeze(client, payloads[place])
+
+    def _pour_pairs(
+        self, client: confluent_kafka.Producer, source: Iterator[tuple[bytes, bytes | None]]
+    ) -> None:
+        produce, more = partial(client.produce, self.stream), True
         while more:
             many: list[tuple[bytes, bytes | None]] = []
             try:
                 many.extend(islice(source, TOGETHER))
             finally:
                 # What came before a message that cannot be read is sent all the same.
-                self._hand_over(self._pouring, many)
+                left = iter(many)
+                for place in self._refused(starmap(produce, left), left, len(many)):
+                    self._squeeze(client, *many[place])
             more = len(many) == TOGETHER
-        return self._served(self._pouring.poll, 0)
 
-    def _hand_over(self, client: confluent_kafka.Producer, many: list[tuple[bytes, bytes | None]]) -> None:
-        left, produce = iter(many), partial(client.produce, self.stream)
+    def _refused(self, calls: Iterator[None], left: Iterator[Any], count: int) -> Iterator[int]:
+        """Makes the calls, no Python code between them, and gives the places of those that are refused: each
+        before the next call is made. They take one of what is `left`, of so many."""
         while length_hint(left):
             try:
-                deque(starmap(produce, left), maxlen=0)
+                deque(calls, maxlen=0)
             except (BufferError, self._refusal):  # noqa: PERF203
-                self._squeeze(client, *many[-1 - length_hint(left)])
+                yield count - 1 - length_hint(left)
 
-    def _squeeze(self, client: confluent_kafka.Producer, payload: bytes, key: bytes | None) -> None:
+    def _squeeze(self, client: confluent_kafka.Producer, payload: bytes, key: bytes | None = None) -> None:
         """Waits for room; what fails meanwhile is told."""
         while True:
             try:
