@@ -9,11 +9,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from penstock.cli import render
+from penstock.cli import INTERRUPTED, render
 from penstock.cli.lazy import LazyGroup, Several
 from penstock.errors import InputError, PenstockError, RunError
-
-INTERRUPTED = 130
 
 
 class _Penstock(LazyGroup):

@@ -11,7 +11,6 @@ import typer
 
 from penstock.cli import render
 from penstock.cli.arguments import From, Group, Json, Until
-from penstock.cli.collecting import seldom
 from penstock.cli.stopping import Stopping
 from penstock.cli.streams import one_stream
 from penstock.cli.tap import refuse_until
@@ -54,7 +53,7 @@ def copy(
     refuse_until(until, group)
     ends = None if until is None else parse_until(until)
     begins = parse_start(start)
-    with Stopping() as stopping, seldom(), connect(source) as origin, connect(target) as goal:
+    with Stopping() as stopping, connect(source) as origin, connect(target) as goal:
         name = one_stream(origin)
         into = (goal.located() or (name,))[0]
         if source == target:

@@ -14,7 +14,6 @@ import typer
 
 from penstock.cli import render
 from penstock.cli.arguments import StreamFormat, StreamUri
-from penstock.cli.collecting import seldom
 from penstock.cli.pipe import capacity, named_pipe, widen
 from penstock.cli.stopping import Stopping
 from penstock.errors import DataError, RunError, SetupError
@@ -52,7 +51,7 @@ def flux(
 
     Example: penstock flux ./producer file:///tmp/streams/news &
     """
-    with Stopping() as stopping, _inlet(path) as inlet, seldom():
+    with Stopping() as stopping, _inlet(path) as inlet:
         from penstock.streams import connect
         from penstock.streams.framing import frames
 

@@ -10,7 +10,6 @@ import typer
 
 from penstock.cli import render
 from penstock.cli.arguments import From, Group, StreamFormat, StreamUri, Until
-from penstock.cli.collecting import seldom
 from penstock.cli.outlet import Closed, Outlet, outlet
 from penstock.cli.stopping import Stopped, Stopping
 from penstock.errors import DataError, InputError
@@ -66,7 +65,7 @@ def tap(
     """
     if until is not None and follow:
         raise InputError("usage", "--until ends what --follow would not", hint="leave one of them away")
-    with Stopping() as stopping, outlet(path, stopping) as out, seldom():
+    with Stopping() as stopping, outlet(path, stopping) as out:
         from penstock.streams import connect
         from penstock.streams.reading import Reading, parse_start, parse_until
 
