@@ -7,7 +7,7 @@ import select
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,11 +58,14 @@ def flux(
         source = "stdin" if path == "-" else path
         skipped = _Skipped()
         framing = frames(format, source, key=key, header=header, bad=skipped.add if skip_bad else None)
-        with connect(uri) as streamer, streamer.producer(format="raw") as producer:
+        with ExitStack() as held:
+            streamer = held.enter_context(connect(uri))
+            producer = held.enter_context(streamer.producer(format="raw"))
             try:
                 _pour(inlet, framing, producer, stopping)
-            finally:
-                producer.flush()
+            except KeyboardInterrupt:
+                held.pop_all()  # to close them is to wait for what is not stored
+                raise
         if skipped.count:
             render.note(f"{render.count(skipped.count, 'bad line')} not sent")
 

@@ -93,6 +93,31 @@ def test_who_writes_waits_while_a_server_stands_still(
     assert got == [b'"first"', *LINES]
 
 
+@pytest.mark.server
+@pytest.mark.parametrize("backend", ["redis", "nats", "pulsar", "kafka"], indirect=True)
+def test_a_second_signal_ends_it_though_a_server_stands_still(
+    backend: Backend, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    stream, pipe = backend.make("left"), tmp_path / "producer"
+    uri = backend.at(stream)
+    uri += f"{'&' if '?' in uri else '?'}timeout=5m"
+    with subprocess.Popen(["penstock", "flux", str(pipe), uri], env=environment()) as flux:
+        try:
+            until(pipe.is_fifo, "the pipe", flux)
+            pipe.write_bytes(b'"first"\n')
+            until(lambda: held(backend, stream) == 1, "the first line, stored", flux)
+            with standing_still(request.getfixturevalue(backend.name)):
+                pipe.write_bytes(b'"second"\n')
+                flux.terminate()
+                time.sleep(QUIET)
+                assert flux.poll() is None, "it does not wait for what is not stored"
+                flux.terminate()
+                assert flux.wait(10) == 130
+                assert not pipe.exists()
+        finally:
+            flux.kill()
+
+
 def held(backend: Backend, stream: str) -> int:
     with backend.streamer.admin() as admin:
         return sum(shard.produced for shard in admin.describe(stream).shards)
