@@ -7,6 +7,7 @@ not answer in time (librdkafka 4605).
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -70,7 +71,9 @@ class _Aside:
     def __init__(self, settings: dict[str, Any]) -> None:
         process = subprocess.Popen(
             # Not as a module, which would load the packages that it is in.
-            [sys.executable, "-P", asked_aside.__file__],
+            [sys.executable, asked_aside.__file__],
+            # Whose folder is no place to import from, where Python can be told so: from 3.11 on.
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
