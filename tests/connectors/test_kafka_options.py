@@ -200,6 +200,15 @@ def test_a_certificate_that_is_not_there() -> None:
         c_settings(source(ssl_ca_location="/no/such.pem"))
 
 
+@pytest.mark.parametrize("key", ["MIIEvgIBADANBgkq", "MIIEvgIBADANBgkq" * 20, "MIIE\0vgIBADANBgkq"])
+def test_what_is_taken_for_the_file_of_a_key_is_not_shown(key: str) -> None:
+    options = source(ssl_certificate=PEM, ssl_key=key)
+    for told in (c_settings, lambda options: java_settings(options, {})):
+        with pytest.raises(SetupError, match="cannot read ssl_key: ") as refused:
+            told(options)
+        assert "MIIE" not in f"{refused.value} {refused.value.hint} {refused.value!r}"
+
+
 def test_a_login_needs_a_password() -> None:
     assert "needs sasl_username and sasl_password" in refused(source, security_protocol="SASL_SSL")
 

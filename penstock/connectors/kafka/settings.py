@@ -54,7 +54,7 @@ def java_settings(options: Connection, settings: Mapping[str, Any]) -> dict[str,
         if options.ssl_certificate and options.ssl_key:
             told["ssl.keystore.type"] = "PEM"
             told["ssl.keystore.certificate.chain"] = pem(options.ssl_certificate, "ssl_certificate")
-            told["ssl.keystore.key"] = pem(options.ssl_key.get_secret_value(), "ssl_key")
+            told["ssl.keystore.key"] = pem(options.ssl_key, "ssl_key")
         if options.ssl_key_password:
             told["ssl.key.password"] = options.ssl_key_password.get_secret_value()
         if not options.ssl_verify_hostname:

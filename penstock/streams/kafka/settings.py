@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from penstock.errors import SetupError
 from penstock.streams.kafka.connection import Connection
 
@@ -26,7 +28,7 @@ def c_settings(options: Connection) -> dict[str, Any]:
             told["ssl.ca.pem"] = pem(options.ssl_ca_location, "ssl_ca_location")
         if options.ssl_certificate and options.ssl_key:
             told["ssl.certificate.pem"] = pem(options.ssl_certificate, "ssl_certificate")
-            told["ssl.key.pem"] = pem(options.ssl_key.get_secret_value(), "ssl_key")
+            told["ssl.key.pem"] = pem(options.ssl_key, "ssl_key")
         if options.ssl_key_password:
             told["ssl.key.password"] = options.ssl_key_password.get_secret_value()
         if not options.ssl_verify_hostname:
@@ -34,14 +36,17 @@ def c_settings(options: Connection) -> dict[str, Any]:
     return told
 
 
-def pem(value: str, option: str) -> str:
-    """The text of a certificate or key, given so or by its file."""
-    if value.lstrip().startswith("-----BEGIN"):
-        return value
+def pem(value: str | SecretStr, option: str) -> str:
+    """The text of a certificate or key, given so or by its file. A secret is not shown: what is taken for the
+    name of a file may be a key."""
+    given = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if given.lstrip().startswith("-----BEGIN"):
+        return given
     try:
-        return Path(value).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
+        return Path(given).read_text(encoding="utf-8")
+    except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or "not text"
+        shown = option if isinstance(value, SecretStr) else f"{option} {value}"
         raise SetupError(
-            "tls", f"cannot read {option} {value}: {reason}", hint="give a PEM file, or its text"
+            "tls", f"cannot read {shown}: {reason}", hint="give a PEM file, or its text"
         ) from None
