@@ -68,8 +68,9 @@ bench-streams: packages $(VENV)/dev.stamp ## streams without Spark, against conf
 	$(BIN)/python -m benchmarks.streams
 
 chaos: packages $(VENV)/dev.stamp ## kill streams three times at each stage of a batch, and twenty times by chance
-	PENSTOCK_KILLS_AT_EACH_STAGE=3 PENSTOCK_KILLS_BY_CHANCE=20 $(PYTEST) -s tests/delivery/test_kills.py \
-		tests/delivery/test_lake_kills.py
+	PENSTOCK_KILLS_AT_EACH_STAGE=3 PENSTOCK_KILLS_BY_CHANCE=20 PENSTOCK_STREAM_KILLS=20 $(PYTEST) -s \
+		tests/delivery/test_kills.py tests/delivery/test_lake_kills.py \
+		tests/streams/test_kills.py tests/streams/test_file_kills.py
 
 soak: packages $(VENV)/dev.stamp ## an hour of a stream at 20,000 rows a second: memory stays, no batch fails
 	$(BIN)/python -m tests.delivery.soaking

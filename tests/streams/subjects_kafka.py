@@ -17,4 +17,4 @@ class KafkaSubject(Subject):
     )  # fmt: skip
 
     def streamer(self) -> Streamer:
-        return Kafka(Uri.parse(f"kafka://{self.place.bootstrap}"))
+        return Kafka(Uri.parse(f"kafka://{self.place.bootstrap}?claim_after=6s"))

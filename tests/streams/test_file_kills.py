@@ -13,7 +13,7 @@ from pathlib import Path
 from .files import connect, stored
 
 KILLS = int(os.environ.get("PENSTOCK_STREAM_KILLS", "4"))
-"""`make chaos` may have more."""
+"""`make chaos` has more."""
 
 SENDS = """
 import sys

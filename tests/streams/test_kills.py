@@ -20,7 +20,7 @@ from .subject import Subject
 from .test_conformance import MARKS, SUBJECTS
 
 KILLS = int(os.environ.get("PENSTOCK_STREAM_KILLS", "3"))
-"""`make chaos` may have more."""
+"""`make chaos` has more."""
 COUNT = 300 * (KILLS + 1)
 
 COUNTS = """
@@ -39,8 +39,7 @@ for message in streamer.consumer(stream, mode="exactly_once", group=group or Non
 """
 """A reader takes its time, so that there is something left to read when it is killed."""
 
-KEPT = [name for name, kind in SUBJECTS.items() if "replay" in kind.required and name != "kafka"]
-"""Kafka keeps positions in transactions of its own, and is killed by its own tests."""
+KEPT = [name for name, kind in SUBJECTS.items() if "replay" in kind.required]
 
 
 @pytest.fixture
