@@ -56,7 +56,7 @@ def copy(
     with Stopping() as stopping, connect(source) as origin, connect(target) as goal:
         name = one_stream(origin)
         into = (goal.located() or (name,))[0]
-        if source == target:
+        if origin.places(name) & goal.places(into):
             raise InputError("same-stream", f"'{origin.uri}' would be copied into itself")
         with Reading(origin, start=begins, until=ends, follow=follow, group=group) as reading:
             _prepare(origin, name, goal, into, quiet=quiet or as_json)

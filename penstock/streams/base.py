@@ -19,6 +19,7 @@ from penstock.streams.consumer import AWAY, BATCH, Consumer, Start
 from penstock.streams.message import Place
 from penstock.streams.positions import Positions
 from penstock.streams.producer import Outgoing, Producer, Receipt
+from penstock.streams.whereabouts import addresses
 from penstock.uri import Uri
 
 __all__ = [
@@ -81,6 +82,8 @@ class Streamer(Closing, ABC):
     capabilities: ClassVar[Capabilities]
     example: ClassVar[str] = ""
     """A URI that names a stream."""
+    port: ClassVar[int] = 0
+    """Where servers listen unless a URI says otherwise."""
 
     def __init__(self, uri: Uri) -> None:
         self.uri = uri
@@ -98,6 +101,11 @@ class Streamer(Closing, ABC):
     def located(self) -> tuple[str, ...]:
         """The streams that the URI's path names; empty when it names the cluster."""
         return tuple(name for name in self.uri.path.split(",") if name)
+
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        """Where a stream is found, however URIs say it: two streams that share one of these are the same."""
+        servers = addresses(self.uri.authority, self.port)
+        return frozenset((self.schemes[0], *server, stream) for server in servers)
 
     def _streams(self, streams: tuple[str, ...], most: int | None = None) -> tuple[str, ...]:
         """The streams that were given, or those that the URI names."""

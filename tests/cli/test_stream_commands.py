@@ -213,6 +213,30 @@ def test_a_copy_goes_on_where_it_was(penstock: Penstock, tmp_path: Path) -> None
     assert stored(tmp_path / "streams", "copied") == ["0", "1", "2", "0", "1"]
 
 
+@pytest.mark.parametrize(
+    "target", ["", "./news", "../streams/news", "../linked/", "../linked/news?fsync=always"]
+)
+def test_no_folder_is_copied_into_itself(penstock: Penstock, tmp_path: Path, target: str) -> None:
+    fill(tmp_path, 2)
+    (tmp_path / "linked").symlink_to(tmp_path / "streams")
+    (failed,) = penstock("copy", "file://streams/news", f"file://streams/{target}", "--json").json
+    assert failed["error"]["code"] == "same-stream"
+    assert stored(tmp_path / "streams") == ["0", "1"]
+
+
+@pytest.mark.parametrize("backend", SERVERS, indirect=True)
+def test_no_stream_is_copied_into_itself(penstock: Penstock, backend: Backend) -> None:
+    name = backend.make("news")
+    backend.send(name, 2)
+    uri, cluster = backend.at(name), backend.at()
+    mark = "&" if "?" in uri else "?"
+    for target in (cluster, f"{uri}{mark}timeout=29s", uri.replace("127.0.0.1", "localhost")):
+        (failed,) = penstock("copy", uri, target, "--json").json
+        assert failed["error"]["code"] == "same-stream"
+    assert held(backend, name) == 2
+    assert penstock("copy", uri, backend.at(backend.called("olds")), "-q").code == 0
+
+
 @pytest.mark.parametrize("backend", DEDUPLICATING, indirect=True)
 def test_a_copy_that_was_killed_and_ran_again_has_each_message_once(
     penstock: Penstock, tmp_path: Path, backend: Backend

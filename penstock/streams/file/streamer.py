@@ -81,6 +81,9 @@ class FileStreamer(Streamer):
     def located(self) -> tuple[str, ...]:
         return self._located
 
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        return frozenset({("file", str((self._cluster / stream).resolve()))})
+
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         """Makes the stream, with one shard, when there is none."""
         encode = codec(format)

@@ -56,6 +56,13 @@ class Cluster:
         # Whatever it answers: a client that is only asked for topics connects after 50 ms.
         self.admin.describe_cluster(request_timeout=PATIENCE)
 
+    @property
+    def id(self) -> str:
+        """The same for all who reach it, whichever of its brokers they name."""
+        self._metadata()  # which tells why nobody answers
+        told = self.answers(lambda: {"": self.admin.describe_cluster(request_timeout=PATIENCE)})
+        return str(told[""].cluster_id)
+
     def topics(self) -> dict[str, list[int]]:
         """All topics that may be seen, with their partitions."""
         return {

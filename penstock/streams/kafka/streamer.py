@@ -41,6 +41,9 @@ class Kafka(Streamer):
     def _cluster(self) -> Cluster:
         return Cluster(self._options)
 
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        return frozenset({("kafka", self._cluster.id, stream)})
+
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         return KafkaProducer(self._cluster, self._options, stream, codec(format), delivery)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from penstock.streams.base import Admin, Capabilities, Consumer, Delivery, Producer, Reading, Streamer
 from penstock.streams.codecs import codec
 from penstock.streams.nats.admin import NatsAdmin, subject_of
-from penstock.streams.nats.connection import Server, options_of
+from penstock.streams.nats.connection import PORT, Server, options_of
 from penstock.streams.nats.consumer import GroupConsumer, NatsConsumer
 from penstock.streams.nats.producer import NatsProducer
 from penstock.uri import Uri
@@ -16,6 +16,7 @@ from penstock.uri import Uri
 class Nats(Streamer):
     schemes: ClassVar[tuple[str, ...]] = ("nats",)
     example: ClassVar[str] = "nats://host:4222/stream"
+    port: ClassVar[int] = PORT
     capabilities: ClassVar[Capabilities] = Capabilities(
         keys=True,
         headers=True,
@@ -31,6 +32,10 @@ class Nats(Streamer):
     def __init__(self, uri: Uri) -> None:
         super().__init__(uri)
         self._server = Server(uri, options_of(uri))
+
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        # Who comes as another may have streams of other messages by the same names.
+        return frozenset((*place, self.uri.user) for place in super().places(stream))
 
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         encode = codec(format)

@@ -18,7 +18,7 @@ from penstock.streams.base import (
 )
 from penstock.streams.codecs import codec
 from penstock.streams.pulsar.admin import PulsarAdmin, create
-from penstock.streams.pulsar.connection import Cluster, options_of
+from penstock.streams.pulsar.connection import PORT, Cluster, options_of
 from penstock.streams.pulsar.consumer import PulsarConsumer
 from penstock.streams.pulsar.group import GroupConsumer
 from penstock.streams.pulsar.producer import PulsarProducer
@@ -30,6 +30,7 @@ from penstock.uri import Uri
 class Pulsar(Streamer):
     schemes: ClassVar[tuple[str, ...]] = ("pulsar", "pulsar+ssl")
     example: ClassVar[str] = "pulsar://host:6650/topic"
+    port: ClassVar[int] = PORT
     capabilities: ClassVar[Capabilities] = Capabilities(
         shards=True,
         keys=True,
@@ -53,6 +54,9 @@ class Pulsar(Streamer):
 
     def located(self) -> tuple[str, ...]:
         return self._names
+
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        return super().places(self._namespace.topic(stream).full)
 
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         encode = codec(format)

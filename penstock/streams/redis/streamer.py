@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from penstock.streams.base import Admin, Capabilities, Consumer, Delivery, Producer, Reading, Streamer
 from penstock.streams.codecs import codec
 from penstock.streams.redis.admin import RedisAdmin
-from penstock.streams.redis.connection import client_of, options_of
+from penstock.streams.redis.connection import PORT, client_of, options_of
 from penstock.streams.redis.consumer import RedisConsumer
 from penstock.streams.redis.group import GroupConsumer
 from penstock.streams.redis.producer import RedisProducer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Redis(Streamer):
     schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss")
     example: ClassVar[str] = "redis://host:6379/stream"
+    port: ClassVar[int] = PORT
     capabilities: ClassVar[Capabilities] = Capabilities(
         shards=True,
         keys=True,
@@ -41,6 +42,9 @@ class Redis(Streamer):
     @cached_property
     def _client(self) -> redis.Redis:
         return client_of(self.uri, self._options)
+
+    def places(self, stream: str) -> frozenset[tuple[object, ...]]:
+        return frozenset((*place, self._options.db) for place in super().places(stream))
 
     def _producer(self, stream: str, format: str, delivery: Delivery) -> Producer:
         return RedisProducer(self._client, self.uri, self._options, stream, codec(format), delivery)
