@@ -63,6 +63,16 @@ StreamFormat = Annotated[
         "--format", "-f", metavar="ndjson|csv|msgpack|raw", help="How messages stand one after another."
     ),
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", metavar="SIGN", help="What stands between values of CSV; tab is a tab."),
+]
+Quote = Annotated[
+    str | None,
+    typer.Option(
+        "--quote", metavar="SIGN", help="The sign around values that hold delimiters; empty for none."
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import render
-from penstock.cli.arguments import StreamFormat, StreamUri
+from penstock.cli.arguments import Delimiter, Quote, StreamFormat, StreamUri
 from penstock.cli.pipe import capacity, named_pipe, widen
 from penstock.cli.stopping import Stopping
 from penstock.errors import DataError, RunError, SetupError
@@ -40,6 +40,8 @@ def flux(
     header: Annotated[
         bool, typer.Option("--header", help="The first line of CSV names its columns, and is not sent.")
     ] = False,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Tell of bad lines, and go on, in place of ending.")
     ] = False,
@@ -53,11 +55,13 @@ def flux(
     """
     with Stopping() as stopping, _inlet(path) as inlet:
         from penstock.streams import connect
-        from penstock.streams.framing import frames
+        from penstock.streams.framing import Dialect, frames, known_format
 
         source = "stdin" if path == "-" else path
         skipped = _Skipped()
-        framing = frames(format, source, key=key, header=header, bad=skipped.add if skip_bad else None)
+        dialect = Dialect.of(known_format(format), delimiter, quote)
+        bad = skipped.add if skip_bad else None
+        framing = frames(format, source, key=key, header=header, dialect=dialect, bad=bad)
         with ExitStack() as held:
             streamer = held.enter_context(connect(uri))
             producer = held.enter_context(streamer.producer(format="raw"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.cli import render
-from penstock.cli.arguments import From, Group, StreamFormat, StreamUri, Until
+from penstock.cli.arguments import Delimiter, From, Group, Quote, StreamFormat, StreamUri, Until
 from penstock.cli.outlet import Closed, Outlet, outlet
 from penstock.cli.stopping import Stopped, Stopping
 from penstock.errors import DataError, InputError
@@ -47,6 +49,8 @@ def tap(
     columns: Annotated[
         str | None, typer.Option("--columns", metavar="A,B,C", help="Names for the fields of CSV.")
     ] = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
     with_meta: Annotated[
         bool,
         typer.Option("--with-meta", help="Objects with place, time, key and headers beside the payload."),
@@ -67,11 +71,13 @@ def tap(
         raise InputError("usage", "--until ends what --follow would not", hint="leave one of them away")
     with Stopping() as stopping, outlet(path, stopping) as out:
         from penstock.streams import connect
+        from penstock.streams.framing import Dialect, known_format
         from penstock.streams.reading import Reading, parse_start, parse_until
+        from penstock.streams.shown import decoder
 
-        write = _Writing(
-            format, columns, where, with_meta, skip_bad, pretty=path == "-" and sys.stdout.isatty()
-        )
+        decode = decoder(known_format(format), _named(columns, format), Dialect.of(format, delimiter, quote))
+        pretty = path == "-" and sys.stdout.isatty()
+        write = _Writing(format, decode, where, with_meta, skip_bad, pretty=pretty)
         ends = None if until is None else parse_until(until)
         refuse_until(until, group)
         goes_on = until is None if follow is None else follow
@@ -94,17 +100,25 @@ def refuse_until(until: str | None, group: str | None) -> None:
         )
 
 
+def _named(columns: str | None, format: str) -> list[str] | None:
+    if columns is not None and format != "csv":
+        raise InputError("usage", "--columns is for CSV", hint="--format csv")
+    return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
 def _flow(reading: Reading, write: _Writing, out: Outlet, stopping: Stopping, limit: int | None) -> None:
     left = limit if limit is not None else sys.maxsize
 
     def wanted() -> int:
-        return min(_MANY, left)
+        # A group has received what it is given: no more than is shown.
+        exactly = reading.in_group or not write.chooses
+        return min(_MANY, left) if exactly or not left else _MANY
 
     for batch in reading.batches(lambda: stopping.asked, wanted):
         if not batch:
             out.check()
             continue
-        count, data = write(batch)
+        count, data = write(batch, left)
         left -= count
         out.write(data)
         if reading.in_group:
@@ -121,30 +135,30 @@ class _Writing:
     def __init__(
         self,
         format: str,
-        columns: str | None,
+        decode: Callable[[Message], Any],
         where: str | None,
         with_meta: bool,
         skip_bad: bool,
         *,
         pretty: bool,
     ) -> None:
-        from penstock.streams.shown import decoder, framer
+        from penstock.streams.shown import framer
         from penstock.streams.where import condition
 
-        if columns is not None and format != "csv":
-            raise InputError("usage", "--columns is for CSV", hint="--format csv")
-        names = None if columns is None else [name.strip() for name in columns.split(",")]
-        self._decode, self._frame = decoder(format, names), framer(format)
+        self._decode, self._frame = decode, framer(format)
         self._where = None if where is None else condition(where)
         self._with_meta, self._skip_bad, self._pretty = with_meta, skip_bad, pretty
         self._plain = not (with_meta or pretty or where)
+        self.chooses = skip_bad or where is not None
+        """Whether it may leave some out."""
 
-    def __call__(self, batch: list[Message]) -> tuple[int, bytes]:
+    def __call__(self, batch: list[Message], most: int) -> tuple[int, bytes]:
         """How many of them are wanted, and these."""
         if self._plain:
             with suppress(DataError):  # by one of them: one by one, it is found
                 return len(batch), self._frame(batch)
-        lines = [line for line in map(self._one, batch) if line is not None]
+        shown = (line for line in map(self._one, batch) if line is not None)
+        lines = list(islice(shown, most))
         return len(lines), b"".join(lines)
 
     def _one(self, message: Message) -> bytes | None:

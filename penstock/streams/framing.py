@@ -9,11 +9,12 @@ import csv
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import SchemaValidator, from_json
 
 from penstock.errors import DataError, InputError, Place, SetupError, did_you_mean
+from penstock.streams.message import csv_rows
 from penstock.streams.producer import Unkeyed
 
 LONGEST = 64 * 1024 * 1024
@@ -199,11 +200,41 @@ class JsonLines(Lines):
         return self._wrong(self.line, line, f"is not JSON: {failure}", before + 1)
 
 
+class Dialect(NamedTuple):
+    """How values stand in a record of CSV."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    """The sign around values that hold delimiters; empty for none."""
+
+    @classmethod
+    def of(cls, format: str, delimiter: str | None, quote: str | None) -> Dialect:
+        """As a command is told it; what is not told is as usual."""
+        for option, given in (("--delimiter", delimiter), ("--quote", quote)):
+            if given is not None and format != "csv":
+                raise InputError("usage", f"{option} is for CSV", hint="--format csv")
+        told = (
+            cls() if delimiter is None else cls({"tab": "\t", "\\t": "\t"}.get(delimiter.lower(), delimiter))
+        )
+        told = told if quote is None else told._replace(quote=quote)
+        if len(told.delimiter) != 1 or told.delimiter in "\r\n":
+            raise InputError("usage", "--delimiter: expected one character that is no line end, or tab")
+        if len(told.quote) > 1 or not told.quote.isascii() or told.quote in (told.delimiter, "\r", "\n"):
+            raise InputError(
+                "usage", "--quote: expected one ASCII character, or nothing", hint="not the delimiter"
+            )
+        return told
+
+
 class CsvRecords(Lines):
     """A record may go over several lines, inside quotes; with `header`, the first one names the columns."""
 
-    def __init__(self, source: str, key: str | None, bad: Bad | None, *, header: bool) -> None:
+    def __init__(
+        self, source: str, key: str | None, bad: Bad | None, dialect: Dialect, *, header: bool
+    ) -> None:
         super().__init__(source, key, bad)
+        self._dialect = dialect
+        self._delimiter, self._quote = dialect.delimiter.encode(), dialect.quote.encode()
         if key is not None and not header and not (key.isdecimal() and int(key) > 0):
             raise InputError(
                 "usage", f"CSV without a header has no column '{key}'", hint="--header, or a number from 1"
@@ -225,7 +256,7 @@ class CsvRecords(Lines):
             self.line += 1
             self._open.append(line)
             self._open_bytes += len(line) + 1
-            self._in_quotes ^= line.count(b'"') % 2 == 1
+            self._in_quotes ^= bool(self._quote) and line.count(self._quote) % 2 == 1
             if self._in_quotes:
                 if self._open_bytes > LONGEST:
                     raise self._unclosed()
@@ -233,10 +264,12 @@ class CsvRecords(Lines):
             record = b"\n".join(self._open).removesuffix(b"\r")
             start, self._open, self._open_bytes = self.line - len(self._open) + 1, [], 0
             # Each of several files that are written after one another has its header.
-            if not record.strip() or (self._header and record == self._first):
+            is_blank = not record.strip() and self._delimiter not in record
+            if is_blank or (self._header and record == self._first):
                 continue
             try:
-                fields = next(csv.reader(record.decode("utf-8-sig").splitlines(keepends=True), strict=True))
+                rows = record.decode("utf-8-sig").splitlines(keepends=True)
+                fields = next(csv_rows(rows, *self._dialect))
                 if self._header and self._first is None:
                     self._begin(record, fields)
                     continue
@@ -345,14 +378,20 @@ FORMATS = ("ndjson", "csv", "msgpack", "raw")
 
 
 def frames(
-    format: str, source: str, *, key: str | None = None, header: bool = False, bad: Bad | None = None
+    format: str,
+    source: str,
+    *,
+    key: str | None = None,
+    header: bool = False,
+    dialect: Dialect | None = None,
+    bad: Bad | None = None,
 ) -> Frames:
     """What makes payloads of bytes. `bad` is told of lines that are passed over; without it they raise."""
     known_format(format)
     if header and format != "csv":
         raise InputError("usage", "--header is for CSV")
     if format == "csv":
-        return CsvRecords(source, key, bad, header=header)
+        return CsvRecords(source, key, bad, dialect or Dialect(), header=header)
     if format == "raw":
         if key is not None:
             raise InputError("usage", "raw lines have no fields for --key", hint="--format ndjson, or csv")

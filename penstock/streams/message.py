@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as _csv
 import json as _json
 import re
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Several
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -85,9 +86,9 @@ class Message:
             raise self._unreadable("JSON", failure) from None
 
     def csv(self, columns: Several[str] | None = None, *, delimiter: str = ",", quote: str = '"') -> Any:
-        """The fields of a line of CSV: a list, or with `columns` a dict."""
+        """The fields of a line of CSV: a list, or with `columns` a dict. An empty `quote` is none."""
         try:
-            rows = list(_csv.reader([self.text()], delimiter=delimiter, quotechar=quote, strict=True))
+            rows = list(csv_rows([self.text()], delimiter, quote))
             fields = rows[0] if rows else []
             return fields if columns is None else dict(zip(columns, fields, strict=True))
         except (ValueError, _csv.Error) as failure:
@@ -184,3 +185,10 @@ class Record(OfShard):
     @property
     def payload(self) -> bytes:
         return self._payload
+
+
+def csv_rows(lines: Iterable[str], delimiter: str, quote: str) -> Iterator[list[str]]:
+    """The fields of records; `quote` may be empty, for none."""
+    if not quote:
+        return _csv.reader(lines, delimiter=delimiter, quoting=_csv.QUOTE_NONE, strict=True)
+    return _csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True)

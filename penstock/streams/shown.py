@@ -7,15 +7,18 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.streams.framing import known_format
+from penstock.streams.framing import Dialect, known_format
 from penstock.streams.message import Message
 
 
-def decoder(format: str, columns: Sequence[str] | None = None) -> Callable[[Message], Any]:
+def decoder(
+    format: str, columns: Sequence[str] | None = None, dialect: Dialect | None = None
+) -> Callable[[Message], Any]:
     """What a payload says."""
     known_format(format)
     if format == "csv":
-        return lambda message: message.csv(columns)
+        delimiter, quote = dialect or Dialect()
+        return lambda message: message.csv(columns, delimiter=delimiter, quote=quote)
     if format == "raw":
         return lambda message: as_text(message.payload)
     return (lambda message: message.json()) if format == "ndjson" else (lambda message: message.msgpack())

@@ -248,6 +248,30 @@ def test_csv_keeps_records_and_knows_its_header(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "signs", "rows"),
+    [
+        (
+            b"id\ttext\n1\ta, \"b\n\t\n2\t'two\n\tlines'\n",
+            ("tab", "'"),
+            ['1\ta, "b', "\t", "2\t'two\n\tlines'"],
+        ),
+        (b'id|text\n1|"a\n', ("|", ""), ['1|"a']),
+        ("id\u00a7text\n1\u00a7a\n".encode(), ("\u00a7", '"'), ["1\u00a7a"]),
+    ],
+)
+def test_other_kinds_of_csv_are_taken_by_their_signs(
+    folder: Path, given: bytes, signs: tuple[str, str], rows: list[str]
+) -> None:
+    args = ("-f", "csv", "--header", "--key", "id", "--delimiter", signs[0], "--quote", signs[1])
+    done = command(folder, "flux", "-", "file://streams/news", *args, stdin=given)
+    assert done.returncode == 0, done.stderr
+    with connect(f"{streams(folder)}/").consumer("news", mode="repeat") as consumer:
+        got = there(consumer)
+    assert [message.text() for message in got] == rows
+    assert [message.key for message in got] == [row[:1].strip().encode() for row in rows]
+
+
+@pytest.mark.parametrize(
     ("given", "told"),
     [
         (b"id,text\n1,a\n2\n", "line 3 has 1 fields, and the header 2"),
@@ -288,6 +312,9 @@ def test_messagepack_needs_nothing_between_values(folder: Path) -> None:
         (["--format", "raw", "--key", "a"], "error[usage]"),
         (["--header"], "error[usage]: --header is for CSV"),
         (["--format", "csv", "--key", "a"], "error[usage]"),
+        (["--delimiter", ";"], "error[usage]: --delimiter is for CSV"),
+        (["--format", "csv", "--delimiter", "::"], "error[usage]: --delimiter"),
+        (["--format", "csv", "--delimiter", ";", "--quote", ";"], "error[usage]: --quote"),
     ],
 )
 def test_wrong_arguments_are_2(folder: Path, args: list[str], told: str) -> None:

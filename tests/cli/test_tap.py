@@ -15,7 +15,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from penstock.streams import Client
+from penstock.streams import Client, Consumer
+from tests.cli.command import Penstock
 from tests.cli.shell import Terminal, bash, command, environment
 from tests.streams.files import connect, store
 from tests.waiting import PATIENCE, until
@@ -267,6 +268,33 @@ def test_conditions_over_csv_name_columns(folder: Path) -> None:
     assert command(folder, "tap", "-", "file://streams/rows", *args).stdout == b"2,Bonn\n"
 
 
+def test_other_kinds_of_csv_are_read_by_their_signs(folder: Path) -> None:
+    store(folder / "streams", "1\t'Ulm\tSouth'", '2\t"Bonn', stream="rows")
+    args = ("--no-follow", "-f", "csv", "--columns", "id,city", "--delimiter", "tab", "--quote", "'")
+    uri = "file://streams/rows"
+    done = command(folder, "tap", "-", uri, *args, "--where", "city = 'Ulm\tSouth'")
+    assert done.stdout == b"1\t'Ulm\tSouth'\n"
+    done = command(folder, "tap", "-", uri, *args, "--with-meta")
+    assert [json.loads(line)["payload"]["city"] for line in done.stdout.splitlines()] == [
+        "Ulm\tSouth",
+        '"Bonn',
+    ]
+
+
+@pytest.mark.parametrize("more", [["--where", "amount > 1"], ["--skip-bad", "--with-meta"]])
+def test_a_limit_with_a_choice_reads_as_many_at_a_time_as_else(
+    penstock: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    (tmp_path / "streams").mkdir()
+    left_out = "rain" if "--skip-bad" in more else '{"amount": 0}'
+    store(tmp_path / "streams", *[left_out] * 1000, *(f'{{"amount": {n}}}' for n in range(2, 5)))
+    asked: list[int] = []
+    batch = Consumer.batch
+    monkeypatch.setattr(Consumer, "batch", lambda self, *args: (asked.append(1), batch(self, *args))[1])
+    assert penstock("tap", "-", "file://streams/news", "--no-follow", "--limit", "2", *more).code == 0
+    assert len(asked) < 10
+
+
 def test_what_cannot_be_read_is_told_or_skipped(folder: Path) -> None:
     store(folder / "streams", '{"id": 1}', b"\x81\xff", '{"id": 2}', stream="mixed")
     args = ("tap", "-", "file://streams/mixed", "--no-follow", "--with-meta")
@@ -303,6 +331,7 @@ def test_a_terminal_gets_colours_and_no_control_characters(folder: Path) -> None
         (["--until", "soon"], "error[bad-until]: 'soon' is no time"),
         (["--until", "now", "--follow"], "error[usage]"),
         (["--columns", "a"], "error[usage]: --columns is for CSV"),
+        (["--quote", "'"], "error[usage]: --quote is for CSV"),
         (["--format", "xml"], "error[unknown-format]"),
         (["--where", "amount >"], "error[bad-condition]"),
     ],
