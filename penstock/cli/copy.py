@@ -104,7 +104,7 @@ def _prepare(origin: Streamer, name: str, goal: Streamer, into: str, *, quiet: b
     if goal.capabilities.admin and origin.capabilities.admin:
         with goal.admin() as there, origin.admin() as here:
             if into not in there.streams():
-                told = here.describe(name)
+                told = here.outline(name)
                 shards = len(told.shards) if goal.capabilities.shards else 1
                 retention = told.retention if goal.capabilities.retention else None
                 there.create(into, shards=shards, retention=retention)

@@ -31,7 +31,7 @@ def ls(
     from penstock.streams import connect
 
     with connect(uri) as streamer, streamer.admin() as admin:
-        found = [admin.describe(name) for name in streamer.located() or admin.streams()]
+        found = [admin.outline(name) for name in streamer.located() or admin.streams()]
     if as_json:
         for stream in found:
             render.emit(_summary(stream))
@@ -73,7 +73,7 @@ def create(
         name = one_stream(streamer)
         admin.create(name, shards=shards, retention=kept)
         if as_json:
-            render.emit(_summary(admin.describe(name)))
+            render.emit(_summary(admin.outline(name)))
         else:
             render.note(f"made {name}, with {render.count(shards, 'shard')}")
 
@@ -117,7 +117,7 @@ def delete(
 
     with connect(uri) as streamer, streamer.admin() as admin:
         name = one_stream(streamer)
-        held = _messages(admin.describe(name))
+        held = _messages(admin.outline(name))
         if not yes:
             _confirm(name, held)
         admin.delete(name)

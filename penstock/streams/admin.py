@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -74,6 +75,15 @@ class Admin(Closing, ABC):
     def shards(self, stream: str) -> tuple[Shard, ...]:
         """How far a stream goes; `missing-stream` when there is none."""
         return self.describe(stream).shards
+
+    def outline(self, stream: str) -> Description:
+        """The same, but for who is online and what groups have still to read, if that takes longer."""
+        return self.describe(stream)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside, what the system tells of all streams at once is asked once."""
+        yield
 
     @abstractmethod
     def latest(self, stream: str) -> Message | None:

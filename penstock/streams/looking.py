@@ -64,7 +64,8 @@ class Looker:
 
     def _looks(self, admin: Admin) -> tuple[Look, ...]:
         names = self._named or tuple(admin.streams())
-        looks = tuple(look for name in names if (look := self._one(admin, name)) is not None)
+        with admin.together():
+            looks = tuple(look for name in names if (look := self._one(admin, name)) is not None)
         self._latest = {name: known for name, known in self._latest.items() if name in names}
         return looks
 

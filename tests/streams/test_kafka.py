@@ -21,6 +21,7 @@ from penstock.streams import Message, Positions, Retention, Streamer
 from penstock.streams.kafka import Kafka
 from penstock.streams.kafka.consumer import KafkaConsumer
 from penstock.streams.kafka.group import GroupConsumer
+from penstock.streams.kafka.groups import Groups
 from penstock.streams.producer import Unkeyed
 from penstock.uri import Uri
 from tests.servers.kafka import PASSWORD, USER
@@ -314,6 +315,36 @@ def test_tells_who_is_there_and_what_is_kept(reach: Reach, stream: str) -> None:
     assert told.lag == {"g": 5}
     assert told.retention == Retention(age=timedelta(hours=1))
     assert sum(shard.produced for shard in told.shards) == 35
+
+
+def test_groups_are_asked_for_once_in_a_look_and_not_for_an_outline(
+    reach: Reach, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamer, streams = reach(), (stream, f"{stream}-2")
+    asked: list[int] = []
+    told = Groups.told
+    monkeypatch.setattr(Groups, "told", lambda self, groups: (asked.append(1), told(self, groups))[1])
+    for name in streams:
+        put(streamer, name, 2)
+    with streamer.admin() as admin:
+        assert [sum(s.produced for s in admin.outline(name).shards) for name in streams] == [2, 2]
+        assert not asked
+        for count in (1, 2):
+            with streamer.consumer(stream, mode="repeat", group="g") as member:
+                got(member, 1)
+                member.commit()
+            with admin.together():
+                assert [admin.describe(name).lag.get("g") for name in streams] == [1, None]
+            assert len(asked) == count
+            assert [payload_of(admin.latest(name)) for name in streams] == [b"%d" % count] * 2
+            for name in streams:
+                put(streamer, name, 1, first=count + 1)
+        assert admin.describe(stream).lag == {"g": 2}
+        assert len(asked) == 3
+
+
+def payload_of(message: Message | None) -> bytes | None:
+    return None if message is None else message.payload
 
 
 def test_the_latest_message_is_found_before_marks_of_transactions(reach: Reach, stream: str) -> None:

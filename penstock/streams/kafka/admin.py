@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InputError
 from penstock.streams.base import Admin, Client, Description, Retention, Shard
 from penstock.streams.kafka.client import AS_SET, PATIENCE, Cluster
 from penstock.streams.kafka.errors import missing
-from penstock.streams.kafka.groups import Groups
+from penstock.streams.kafka.groups import Group, Groups
 from penstock.streams.kafka.messages import delivered
 from penstock.streams.kafka.offsets import EARLIEST, LATEST, Offsets, Place, listed, partitions_at
 from penstock.streams.message import Message
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
 
 FOR_EVER = -1
 BACK = 10
@@ -23,10 +30,15 @@ class KafkaAdmin(Admin):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._groups = Groups(cluster.options, cluster.settings)
+        self._keeps = False
+        self._kept: dict[str, Group] | None = None
+        """What was told of groups, while it is kept."""
+        self._held = ExitStack()
 
     def close(self) -> None:
-        """The streamer holds the connection."""
+        """The streamer holds the connection of its own."""
         self._groups.close()
+        self._held.close()
 
     def streams(self) -> list[str]:
         return sorted(name for name in self._cluster.topics() if not name.startswith("__"))
@@ -46,13 +58,21 @@ class KafkaAdmin(Admin):
     def describe(self, stream: str) -> Description:
         first, end = self._ends(stream)
         members, lag = self._readers(stream, first, end)
-        return Description(
-            stream,
-            _shards(first, end),
-            retention=self._retention(stream, len(end)),
-            consumers=members,
-            lag=lag,
-        )
+        return replace(self._outline(stream, first, end), consumers=members, lag=lag)
+
+    def outline(self, stream: str) -> Description:
+        return self._outline(stream, *self._ends(stream))
+
+    def _outline(self, stream: str, first: Offsets, end: Offsets) -> Description:
+        return Description(stream, _shards(first, end), retention=self._retention(stream, len(end)))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps, self._kept = False, None
 
     def shards(self, stream: str) -> tuple[Shard, ...]:
         return _shards(*self._ends(stream))
@@ -60,14 +80,19 @@ class KafkaAdmin(Admin):
     def latest(self, stream: str) -> Message | None:
         first, end = self._ends(stream)
         there = {place: offset for place, offset in end.items() if offset > first[place]}
-        settings = {"fetch.wait.max.ms": 10, "auto.offset.reset": "earliest"}
-        with self._cluster.consumer(settings) as consumer:
-            found = [self._last(consumer, place, first[place], there[place]) for place in there]
+        found = [self._last(self._reader, place, first[place], there[place]) for place in there]
+        if found:
+            self._reader.unassign()
         return max((m for m in found if m is not None), key=lambda m: (m.timestamp, m.sequence), default=None)
 
     def delete(self, stream: str) -> None:
         self._places(stream)
         self._cluster.delete(stream)
+
+    @cached_property
+    def _reader(self) -> Consumer:
+        settings = {"fetch.wait.max.ms": 10, "auto.offset.reset": "earliest"}
+        return self._held.enter_context(self._cluster.consumer(settings))
 
     def _places(self, stream: str) -> list[Place]:
         there = self._cluster.topics()
@@ -97,13 +122,9 @@ class KafkaAdmin(Admin):
 
         Of a shard of which it has committed nothing yet, that is all.
         """
-        admin = self._cluster.admin
-        groups = [
-            group.group_id for group in admin.list_consumer_groups(request_timeout=PATIENCE).result().valid
-        ]
         clients: list[Client] = []
         lag: dict[str, int] = {}
-        for group, (members, committed) in sorted(self._groups.told(groups).items()):
+        for group, (members, committed) in sorted(self._told().items()):
             stood = {place: offset for place, offset in committed.items() if place in end and offset >= 0}
             behind = {place: max(0, end[place] - stood.get(place, first[place])) for place in end}
             if stood:
@@ -114,6 +135,15 @@ class KafkaAdmin(Admin):
                     left = sum(behind[stream, n] for n in mine) if stood else None
                     clients.append(Client(name, group, mine, left))
         return tuple(clients), lag
+
+    def _told(self) -> dict[str, Group]:
+        """Of all groups."""
+        if self._kept is not None:
+            return self._kept
+        listed = self._cluster.admin.list_consumer_groups(request_timeout=PATIENCE).result()
+        told = self._groups.told([group.group_id for group in listed.valid])
+        self._kept = told if self._keeps else None
+        return told
 
     def _last(self, consumer: Any, place: Place, first: int, end: int) -> Message | None:
         """The last message before `end`, looked for in longer and longer stretches."""

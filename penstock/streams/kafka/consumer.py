@@ -46,7 +46,10 @@ class KafkaConsumer(Consumer):
         start: Start,
         positions: Positions | None = None,
     ) -> None:
+        from confluent_kafka import Message as Theirs
+
         super().__init__()
+        self._error_of = Theirs.error
         self._cluster = cluster
         self._options = options
         self._timeout = options.timeout.total_seconds()
@@ -69,6 +72,8 @@ class KafkaConsumer(Consumer):
         self._client = self._begin()
 
     def _begin(self) -> confluent_kafka.Consumer:
+        # Not before the brokers were asked for topics: a client that knows nothing to read yet connects, and then
+        # waits for 50 ms before it connects to who has what it reads.
         client = self._made({"group.id": "penstock"})
         client.assign(partitions_at(counted(self._cluster, self._firsts(self._watch.places))))
         return client
@@ -121,9 +126,7 @@ class KafkaConsumer(Consumer):
 
     def _good(self, got: list[Any]) -> list[Any]:
         """Those that are no news of what is wrong."""
-        from confluent_kafka import Message as Theirs
-
-        if any(map(Theirs.error, got)):
+        if any(map(self._error_of, got)):
             self._heard(m for m in got if m.error() is not None)
             got = [m for m in got if m.error() is None]
         return got
