@@ -1,7 +1,8 @@
 """The jobs on streams by the plain loops of confluent-kafka's own examples; from stdin.
 
-As theirs, `produce` hears what has become of each message; `produce_blindly` does not. `consume` now and then
-waits for a second, as librdkafka does once its queue was full; `consume_promptly` does not.
+As theirs, `produce` hears what has become of each message; `produce_blindly` does not. Both promise what ours
+does, by the same settings. `consume` now and then waits for a second, as librdkafka does once its queue was
+full; `consume_promptly`, which is told the same as ours, does not.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from benchmarks.jobs.serve import serve
 
 PAYLOAD = b"x" * 200
+AT_LEAST_ONCE = {"acks": "all", "max.in.flight.requests.per.connection": 1}
+"""In order. Idempotence would promise more than ours does, and begin half a second later."""
 
 
 def produce(broker: str, topic: str, count: int, *, blindly: bool) -> None:
@@ -26,8 +29,7 @@ def produce(broker: str, topic: str, count: int, *, blindly: bool) -> None:
         if error is not None:
             failures.append(error)
 
-    # As sure as ours are.
-    producer = Producer({"bootstrap.servers": broker, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": broker} | AT_LEAST_ONCE)
     report = None if blindly else delivered
     for _ in range(count):
         while True:
@@ -44,7 +46,8 @@ def produce(broker: str, topic: str, count: int, *, blindly: bool) -> None:
 
 def consume(broker: str, topic: str, count: int, *, promptly: bool) -> None:
     settings = {"bootstrap.servers": broker, "group.id": "plain", "enable.auto.commit": False}
-    consumer = Consumer(settings | ({"fetch.queue.backoff.ms": 10} if promptly else {}))
+    as_ours = {"fetch.queue.backoff.ms": 10, "enable.auto.offset.store": False}
+    consumer = Consumer(settings | (as_ours if promptly else {}))
     consumer.assign([TopicPartition(topic, 0, 0)])
     left, size = count, 0
     while left:
