@@ -119,7 +119,7 @@ class Producer(Closing, ABC):
     def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Hands payloads over with their keys, and gives no receipts; waits where there is no room.
 
-        Where none has a key, they may come as `Unkeyed`.
+        Where none has a key, they may come as `Unkeyed`. `send` may find no room before they are stored.
         """
         for payload, key in messages:
             self.send_patiently(payload, key=key)

@@ -109,7 +109,7 @@ def pours(subject: Subject) -> None:
     ):
         producer.send("message 0")
         producer.pour((text.encode(), None) for text in numbered(500, 1))
-        producer.send("message 501")
+        producer.send_patiently("message 501")
         producer.pour((text.encode(), None) for text in numbered(20, 502))
         producer.flush(subject.patience)
         same_texts(receive_all(subject, consumer, 522), numbered(522), "poured")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -464,6 +465,20 @@ def test_a_failure_is_told_once(kafka: Any, reach: Reach, stream: str) -> None:
         producer.flush()
         assert producer.send("good").result(PATIENCE).stream == stream
         assert code_of(ignored.result) == "message-refused"
+
+
+def test_who_sends_after_what_was_poured_never_waits(kafka: Any, reach: Reach, stream: str) -> None:
+    with reach().producer(stream) as producer:
+        producer.pour([(b"first", None)])
+        producer.flush(PATIENCE)
+        os.kill(kafka.pid, signal.SIGSTOP)
+        try:
+            producer.pour([(b"second", None)])
+            assert code_of(lambda: producer.send("too early")) == "buffer-full"
+        finally:
+            os.kill(kafka.pid, signal.SIGCONT)
+        assert producer.send_patiently("third").result(PATIENCE).sequence == 2
+    assert [row.value for row in kafka.rows(stream)] == [b"first", b"second", b"third"]
 
 
 def test_what_is_poured_waits_for_room_and_tells_of_failures(kafka: Any, reach: Reach, stream: str) -> None:

@@ -72,8 +72,8 @@ class KafkaConsumer(Consumer):
         self._client = self._begin()
 
     def _begin(self) -> confluent_kafka.Consumer:
-        # Not before the brokers were asked for topics: a client that knows nothing to read yet connects, and then
-        # waits for 50 ms before it connects to who has what it reads.
+        # Not before the brokers were asked for topics: a client that has nothing to read connects somewhere,
+        # and then waits for 50 ms before it connects to who has what it reads.
         client = self._made({"group.id": "penstock"})
         client.assign(partitions_at(counted(self._cluster, self._firsts(self._watch.places))))
         return client

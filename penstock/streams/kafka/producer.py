@@ -249,7 +249,10 @@ class KafkaProducer(Producer):
                 return KafkaReceipt(self)(failure.args[0], None)
 
     def _send_after(self, *message: Any) -> None:
-        """The first message that is sent by itself, maybe after others were poured."""
+        """The first message that is sent by itself, maybe after others were poured: these are with another
+        client, so there is no room for it before they are stored."""
+        if self._pouring is not None and len(self._pouring):
+            raise BufferError
         self.use(self.client() if self.used is None else self.used)
         self._produce(*message)
 
@@ -266,7 +269,7 @@ class KafkaProducer(Producer):
         if not isinstance(failure, BufferError):
             receipt(failure.args[0], None)
             return
-        self._poll(0)
+        self.serve(0)
         try:
             self._produce(self.stream, payload, key, ANY_SHARD, receipt, None, at, pairs)
         except BufferError:
