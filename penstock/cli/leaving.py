@@ -12,7 +12,7 @@ import sys
 
 
 class Leaving:
-    """Ends the process after all else that was to be done at its end. Whoever has loaded Spark ends as Python
+    """Ends the process after what was registered since for its end. Whoever has loaded Spark ends as Python
     does, and Java with it."""
 
     def __init__(self) -> None:
