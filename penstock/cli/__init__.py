@@ -27,6 +27,6 @@ def main(args: Sequence[str] | None = None) -> int:
         from penstock.cli.app import main as run
 
         code = run(args)
-    if leaving is not None:
-        leaving.ends(code, at_once=code == INTERRUPTED)
+        if leaving is not None:
+            leaving.ends(code, at_once=code == INTERRUPTED)
     return code

@@ -7,6 +7,7 @@ command, and as long as a server is away where a second signal has ended it at o
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 
@@ -21,6 +22,7 @@ class Leaving:
 
     def ends(self, code: int, *, at_once: bool = False) -> None:
         self._code = code
+        gc.disable()  # to look through all that was made takes longer than what is left to do
         if at_once:
             self._leave()
 
