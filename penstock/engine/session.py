@@ -26,6 +26,12 @@ from penstock.errors import SetupError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_HIDDEN = (
+    r"(?i)secret|passw|passphrase|token|authorization|jaas|\bcredential\b"
+    r"|(access|account|private|api|encryption|sas)[._-]?key"
+)
+"""Names of settings whose values Spark is not to show; its own list has neither Azure's nor Google's keys."""
+
 MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -33,10 +39,12 @@ MEANING = {
     # Invariant 8: Spark shows the options of its sources and sinks in plans and on its page.
     "spark.sql.redaction.string.regex": r'password=(?:"(?:[^"\\]|\\.)*"|[^\s,}\])]*)'
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*",
+    "spark.sql.redaction.options.regex": f"{_HIDDEN}|url",
 }
 """What statements mean must not depend on where they run: set in every session, also in others' own."""
 
 DEFAULTS = {
+    "spark.redaction.regex": _HIDDEN,
     "spark.ui.showConsoleProgress": "false",
     # What a Python worker gets at once. Spark's 10,000 rows take 30 to 60 MB more, and up to 9 % less time.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",

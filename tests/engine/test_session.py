@@ -7,7 +7,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -60,6 +60,44 @@ def test_defaults(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.sparkContext.uiWebUrl is None
+
+
+@pytest.mark.spark
+def test_spark_shows_no_secrets_of_stores_and_catalogs(spark: SparkSession) -> None:
+    """In what it keeps of each query for its page, and for the log of events."""
+    catalog, jdbc = "spark.sql.catalog.c.", "jdbc:postgresql://h/db?password=geheim"
+    secrets = {
+        "fs.azure.account.key.acc.dfs.core.windows.net": "geheim",
+        "fs.azure.sas.fixed.token.acc.dfs.core.windows.net": "geheim",
+        "fs.gs.auth.service.account.private.key": "geheim",
+        "fs.s3a.access.key": "geheim",
+        "fs.s3a.session.token": "geheim",
+        f"{catalog}credential": "geheim",
+        f"{catalog}header.Authorization": "geheim",
+        f"{catalog}s3.access-key-id": "geheim",
+        f"{catalog}s3.secret-access-key": "geheim",
+        f"{catalog}uri": jdbc,
+    }
+    own = {"fs.azure.account.auth.type": "SharedKey", f"{catalog}type": "rest"}
+    asked: Any = open_session()
+    for key, value in (secrets | own).items():
+        asked.conf.set(key, value)
+    convert, scala = asked._jvm.scala.jdk.javaapi.CollectionConverters, asked._jvm.scala
+    assert asked.sql("SELECT 'whose settings are told'").collect()
+    asked.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    told = asked._jsparkSession.sharedState().statusStore().executionsList()
+    shown = dict(convert.asJava(told.last().modifiedConfigs()))
+    assert shown.items() >= own.items()
+    assert [key for key in secrets if "geheim" in shown[key]] == []
+    # Those that Spark starts with stand on a page of their own.
+    pairs = asked._jvm.java.util.ArrayList()
+    for key, value in (secrets | own).items():
+        pairs.add(scala.Tuple2(key, value))
+    conf = asked.sparkContext._jsc.sc().conf()
+    told = convert.asJava(asked._jvm.org.apache.spark.util.Utils.redact(conf, convert.asScala(pairs).toSeq()))
+    shown = {pair._1(): pair._2() for pair in told}
+    assert shown.items() >= own.items()
+    assert [key for key in secrets if "geheim" in shown[key]] == []
 
 
 @pytest.mark.spark

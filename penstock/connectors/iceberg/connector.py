@@ -30,6 +30,7 @@ from penstock.connectors.tables import Tables, chosen, literal
 from penstock.errors import DataError, PenstockError, SetupError, said
 from penstock.options import Value
 from penstock.schema import quoted
+from penstock.uri import mask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +172,7 @@ class Iceberg(Tables):
             return SetupError(
                 "catalog-unreachable",
                 f"cannot reach the catalog '{options.catalog}'",
-                hint=f"check that {options.catalog_uri or 'it'} runs, and what its user may do",
+                hint=f"check that {mask(options.catalog_uri or 'it')} runs, and what its user may do",
             )
         if gone := _GONE.search(text):
             return DataError(

@@ -30,11 +30,11 @@ class Place(Stored):
         None,
         description="What kind of catalog it is; rest for a `catalog_uri` of http, jdbc for one of jdbc.",
     )
-    catalog_uri: str | None = Field(None, description="Where the catalog is.")
+    catalog_uri: str | None = Field(None, repr=False, description="Where the catalog is.")
     catalog_user: str | None = Field(None, description="Who asks it, where it is a database.")
     catalog_password: SecretStr | None = Field(None, description="The password of that one.")
     catalog_token: SecretStr | None = Field(None, description="What shows a REST catalog who asks.")
-    catalog_properties: dict[str, str] = Field(
+    catalog_properties: dict[str, SecretStr] = Field(
         default_factory=dict, description="What else the catalog takes: catalog_properties.name = 'value'."
     )
     warehouse: str | None = Field(None, description="Where the catalog keeps tables.")
@@ -87,7 +87,7 @@ class Place(Stored):
             "token": secret(self.catalog_token),
             # What others commit is seen at once.
             "cache-enabled": "false",
-            **self.catalog_properties,
+            **{key: secret(value) for key, value in self.catalog_properties.items()},
         }
         name = f"spark.sql.catalog.{self.catalog}"
         return {name: "org.apache.iceberg.spark.SparkCatalog"} | {
