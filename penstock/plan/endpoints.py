@@ -103,7 +103,11 @@ class Endpoints:
     def _uri(self, text: str, at: Place) -> Described:
         uri = Uri.parse(text)
         connector = connectors.for_uri(uri, at)
-        settings = [Setting(key, value, at) for key, value in connector.settings_of(uri).items()]
+        try:
+            settings = [Setting(key, value, at) for key, value in connector.settings_of(uri).items()]
+        except PenstockError as failure:
+            failure.at = failure.at or at
+            raise
         return Described(mask(text), connector, settings)
 
     def created(self, statement: sql.CreateSource) -> Described:
@@ -203,26 +207,30 @@ class Endpoints:
     def _catalog(self, settings: Iterable[Setting], model: type[Options]) -> Iterator[Setting]:
         """What the project says of the catalog that a table is in."""
         given = {path_of(s.key, model): s for s in settings}
-        named, table = given.get(("catalog",)), str(getattr(given.get(("table",)), "value", ""))
-        if named is None and table.count(".") < 2:
+        own, table = given.get(("catalog",)), given.get(("table",))
+        named = own or table
+        if named is None or path_of("catalog", model) is None:
             return
-        catalog = self.project.catalogs.get(str(named.value) if named else table.partition(".")[0])
-        if catalog is None and named is not None and self.project.catalogs:
-            known = ", ".join(self.project.catalogs)
-            raise StatementError(
-                "unknown-catalog",
-                f"there is no catalog '{named.value}'",
-                at=named.at,
-                hint=f"`catalogs:` in penstock.yaml has {known}",
-            )
+        text = str(named.value)
+        name = text if own else text.partition(".")[0] if text.count(".") > 1 else ""
+        catalog = self.project.catalogs.get(name)
         if catalog is None:
+            is_described = ("catalog_uri",) in given or ("catalog_type",) in given
+            if self.project.catalogs and not is_described:
+                known = ", ".join(self.project.catalogs)
+                raise StatementError(
+                    "unknown-catalog",
+                    f"there is no catalog '{name}'" if name else f"'{named.value}' names no catalog",
+                    at=named.at,
+                    hint=f"`catalogs:` in penstock.yaml has {known}",
+                )
             return
         for setting in catalog.settings:
-            own = next(
+            key = next(
                 (key for key in (f"catalog_{setting.key}", setting.key) if path_of(key, model)),
                 f"catalog_properties.{setting.key}",
             )
-            yield replace(setting, key=own)
+            yield replace(setting, key=key)
 
     def _defaults(self, connector: Connector, model: type[Options]) -> Iterator[Setting]:
         """The project's settings for all sources and sinks of a connector, as far as this one knows them."""
@@ -272,6 +280,9 @@ def _bind_endpoint(
     own, rest = split(settings, model)
     if not connector.capabilities.formats:
         refuse_unknown(rest, owner, model)
+        if file := next((s for s in own if path_of(s.key, model) == ("schema_file",)), None):
+            hint = "its columns are known: leave it out, or CAST them in the SELECT"
+            raise OptionError("bad-option", f"schema_file has no effect on {owner}", at=file.at, hint=hint)
         return bind(model, own, owner, at=at), None
     options = bind(model, own, owner, at=at)
     try:
