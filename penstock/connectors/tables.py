@@ -19,7 +19,7 @@ from penstock.connectors.base import Batch, Capabilities, Column, Connector, Rea
 from penstock.connectors.evolving import changes, fitted, type_of
 from penstock.connectors.merging import Merging
 from penstock.connectors.session_settings import changed
-from penstock.errors import DataError, PenstockError, RunError, said
+from penstock.errors import DataError, OptionError, PenstockError, RunError, did_you_mean, said
 from penstock.options import Names
 from penstock.schema import quoted
 
@@ -78,15 +78,19 @@ class Tables(Connector):
     """Settings of a MERGE."""
 
     def named(self, options: Any) -> str:
-        """The table's name in SQL."""
+        """What is read and written, by its name in SQL."""
         raise NotImplementedError
+
+    def table(self, options: Any) -> str:
+        """The table itself, which `named` may be a branch of."""
+        return self.named(options)
 
     def columns_of(self, spark: SparkSession, options: Any) -> StructType | None:
         """The table's columns; None when there is no table."""
         from pyspark.errors import AnalysisException
 
         try:
-            return spark.table(self.named(options)).schema
+            return spark.table(self.table(options)).schema
         except AnalysisException as failure:
             if self.missing.search(said(failure)):
                 return None
@@ -95,9 +99,14 @@ class Tables(Connector):
     def make_way(self, spark: SparkSession, sink: Any) -> None:
         """Removes what would keep a table from being made, such as the rest of a try that was killed."""
 
-    def layout(self, sink: Any) -> str:
+    def layout(self, sink: Any, columns: StructType) -> str:
         """The clause of a new table that says how its rows lie."""
         raise NotImplementedError
+
+    def laid_by(self, sink: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The columns that the layout names, and the fields in them, each with its option."""
+        for name in sink.partition_by:
+            yield "partition_by", (name,)
 
     def properties_of(self, sink: Any) -> dict[str, str]:
         """Those of a new table."""
@@ -136,6 +145,14 @@ class Tables(Connector):
     def check_rows(self, frame: DataFrame, sink: Any, format: Any) -> None:
         if sink.merge_on:
             merging.check(frame, sink)
+        columns = frame.select(*map(quoted, merging.stored(frame, sink))).schema
+        strange = [(option, names) for option, names in self.laid_by(sink) if not _reaches(columns, names)]
+        if strange and self.columns_of(frame.sparkSession, sink) is None:
+            option, names = strange[0]
+            hint = did_you_mean(names[0], columns.names)
+            raise OptionError(
+                "unknown-column", f"{option} names '{'.'.join(names)}', which the rows do not have", hint=hint
+            )
 
     def holds_rows(self, spark: SparkSession, sink: Any) -> bool:
         """A sink that merges says with `merge_on` what is to be done with them."""
@@ -206,7 +223,7 @@ class Tables(Connector):
         from pyspark.errors import AnalysisException
 
         self.make_way(spark, sink)
-        table = self.named(sink)
+        table = self.table(sink)
         try:
             spark.sql(self._creation(table, rows, sink))
         except AnalysisException as failure:
@@ -220,7 +237,7 @@ class Tables(Connector):
 
     def _followed(self, spark: SparkSession, there: StructType, rows: StructType, sink: Any) -> StructType:
         """The columns of a table once they have followed those of the rows."""
-        table = self.named(sink)
+        table = self.table(sink)
         wanted = list(changes(there, rows, table))
         if wanted and sink.schema_evolution == "freeze":
             raise DataError(
@@ -239,7 +256,7 @@ class Tables(Connector):
         properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in self.properties_of(sink).items())
         clauses = [
             f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING {self.using}",
-            self.layout(sink),
+            self.layout(sink, rows),
             f"COMMENT {literal(sink.comment)}" if sink.comment else "",
             f"TBLPROPERTIES ({properties})" if properties else "",
         ]
@@ -274,6 +291,17 @@ def chosen(frame: DataFrame, request: ReadRequest) -> DataFrame:
     if request.used is None:
         return frame
     return frame.select(*(quoted(c) for c in frame.columns if c.lower() in request.used))
+
+
+def _reaches(columns: StructType, names: Sequence[str]) -> bool:
+    """Whether there is a column of the first name, a field in it of the second, and so on."""
+    kind: Any = columns
+    for name in names:
+        found = [f for f in getattr(kind, "fields", ()) if f.name.lower() == name.lower()]
+        if not found:
+            return False
+        kind = found[0].dataType
+    return True
 
 
 def _columns(frame: DataFrame) -> tuple[Column, ...]:

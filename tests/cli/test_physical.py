@@ -98,6 +98,23 @@ def test_explain_tells_what_is_skipped(penstock_spark: Penstock, where: str) -> 
     assert f"{scan['files']} of {4 * scan['files']} files" in shown.out
 
 
+@pytest.mark.parametrize("where", ["delta://out", "iceberg://catalog.db.out"], ids=["delta", "iceberg"])
+def test_files_are_skipped_by_what_they_hold(penstock_spark: Penstock, where: str) -> None:
+    """Without partitions, a condition leaves out the files none of whose values meet it."""
+    for n in range(3):
+        rows = f"SELECT id + {n * 100} AS id, 'x' AS s FROM range(10)"
+        made = penstock_spark("run", "-e", f"{rows} INTO '{where}' WITH (mode = 'append')")
+        assert made.code == 0, made.err
+    query = f"SELECT s FROM '{where}' WHERE id > 150"
+    (scan,) = json.loads(penstock_spark("explain", "--physical", "--json", "-e", query).out)["scans"]
+    assert scan["files"] > 0
+    assert scan["files_skipped"] == 2 * scan["files"]
+    assert "id" in scan["filters"]
+    assert "150" in scan["filters"]
+    _, spark = plans(penstock_spark, query)
+    assert "150" in spark
+
+
 def test_explain_of_an_earlier_state(penstock_spark: Penstock) -> None:
     """It is told what that one has, not the newest."""
     into = "INTO 'iceberg://catalog.db.t' WITH (mode = 'append', partition_by = 'p')"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
 
 from penstock.api import Ran, Session, Table
-from penstock.connectors.iceberg.options import Source
+from penstock.connectors.iceberg.connector import Iceberg
+from penstock.connectors.iceberg.options import Sink, Source, column_of, term_of
 from penstock.errors import DataError, OptionError, PenstockError, SetupError, StatementError
 from tests.servers.postgres import PASSWORD, USER, Postgres
 from tests.waiting import until
@@ -39,6 +41,10 @@ class Lake:
         """What another engine reads."""
         raise NotImplementedError
 
+    def newest_commits(self, name: str) -> list[str]:
+        """What another engine knows of commits, as `inspect` tells it."""
+        raise NotImplementedError
+
 
 class DeltaLake(Lake):
     def uri(self, name: str) -> str:
@@ -47,6 +53,10 @@ class DeltaLake(Lake):
     def rows(self, name: str) -> list[Row]:
         rows: list[Row] = DeltaTable(f"lake/{name}").to_pyarrow_table().to_pylist()
         return rows
+
+    def newest_commits(self, name: str) -> list[str]:
+        commits = DeltaTable(f"lake/{name}").history()
+        return [f"{c['version']}: {c['operation']} at {_time(c['timestamp'])}" for c in commits]
 
 
 class IcebergLake(Lake):
@@ -61,6 +71,18 @@ class IcebergLake(Lake):
     def rows(self, name: str) -> list[Row]:
         rows: list[Row] = self.table(name).scan().to_arrow().to_pylist()
         return rows
+
+    def newest_commits(self, name: str) -> list[str]:
+        snapshots = self.table(name).snapshots()[::-1]
+        return [
+            f"{s.snapshot_id}: {s.summary.operation.value} at {_time(s.timestamp_ms)}"
+            for s in snapshots
+            if s.summary is not None
+        ]
+
+
+def _time(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
 
 
 @pytest.fixture(params=[DeltaLake, IcebergLake], ids=["delta", "iceberg"])
@@ -138,8 +160,17 @@ def test_inspect(session: Session, lake: Lake) -> None:
     assert facts["size"] > 1000
     assert (facts["comment"], facts["partitioned by"], facts["partitions"]) == ("mine", "kind", 2)
     assert facts["snapshots" if isinstance(lake, IcebergLake) else "version"] == 2
-    assert len(facts["newest commits"]) >= 2
+    assert facts["newest commits"] == lake.newest_commits("a")
     assert len(found.rows) == 4
+
+
+def test_inspect_tells_few_of_many_commits(session: Session, lake: Lake) -> None:
+    for n in range(7):
+        row = put("1.jsonl", {"id": n})
+        session.run(f"SELECT * FROM {row} INTO '{lake.uri('a')}' WITH (mode = 'append')", name=f"p{n}")
+    facts = session.inspect(lake.uri("a")).facts
+    assert facts["snapshots" if isinstance(lake, IcebergLake) else "version"] == 7
+    assert facts["newest commits"] == lake.newest_commits("a")[:5]
 
 
 # Reading.
@@ -487,22 +518,28 @@ def test_two_writers_at_once(spark: SparkSession, session: Session, lake: Lake) 
 
 
 def test_optimize_and_vacuum(session: Session, lake: Lake) -> None:
+    """Few small files are enough to be made one, and the name may need quotes."""
+    name = "my-table"
+    append = f"INTO '{lake.uri(name)}' WITH (mode = 'append')"
     for n in range(3):
-        session.run(
-            f"SELECT * FROM {put('n.jsonl', {'id': n})} INTO '{lake.uri('a')}' WITH (mode = 'append')"
-        )
-    (done,) = session.run(f"OPTIMIZE '{lake.uri('a')}'")
+        session.run(f"SELECT * FROM {put('n.jsonl', {'id': n})} {append}")
+    folder = Path(f"lake/{name}" if isinstance(lake, DeltaLake) else f".penstock/iceberg/lake/{name}/data")
+    small = set(folder.glob("*.parquet"))
+    assert len(small) == 3
+    earlier = session.inspect(lake.uri(name)).facts["newest commits"][0].partition(":")[0]
+    then = f"WITH ({'version' if isinstance(lake, DeltaLake) else 'snapshot'} = {earlier})"
+    (done,) = session.run(f"OPTIMIZE '{lake.uri(name)}'")
     assert isinstance(done, Table)
-    assert dict(done.rows)["files added"] <= 1
-    (done,) = session.run(f"VACUUM '{lake.uri('a')}' WITH (retain = '0 s')")
+    assert dict(done.rows) == {"files removed": 3, "files added": 1}
+    assert len(answer(session, f"SELECT * FROM '{lake.uri(name)}' {then}")) == 3
+    (done,) = session.run(f"VACUUM '{lake.uri(name)}' WITH (retain = '0 s')")
     assert isinstance(done, Table)
-    assert by_id(lake.rows("a")) == [{"id": n} for n in range(3)]
-    files = list(
-        (Path("lake/a") if isinstance(lake, DeltaLake) else Path(".penstock/iceberg/lake/a/data")).glob(
-            "*.parquet"
-        )
-    )
-    assert len(files) == dict(session.inspect(lake.uri("a")).facts)["files"]
+    assert next(n for what, n in done.rows if what in ("files deleted", "data files deleted")) == 3
+    (large,) = folder.glob("*.parquet")
+    assert large not in small
+    assert by_id(lake.rows(name)) == [{"id": n} for n in range(3)]
+    with pytest.raises(PenstockError):
+        session.run(f"SELECT * FROM '{lake.uri(name)}' {then}")
 
 
 def test_upkeep_of_what_is_no_table(session: Session) -> None:
@@ -563,10 +600,11 @@ def test_a_catalog_in_postgresql(
         session.run(f"SELECT * FROM {put('1.jsonl', {'id': 1})} INTO 'iceberg://own.db.numbers'")
         assert answer(session, "SELECT * FROM n") == [{"id": 1}]
         session.run("SELECT 2 AS id FROM '1.jsonl' INTO 'iceberg://own.db.numbers' WITH (merge_on = 'id')")
-        monkeypatch.setenv("CATALOG_PASSWORD", "wrong")
-        with pytest.raises(PenstockError) as refused:
+        monkeypatch.setenv("CATALOG_PASSWORD", "not-this-one")
+        with pytest.raises(SetupError) as refused:
             session.run("SELECT * FROM n")
-    assert PASSWORD not in str(refused.value)
+    assert refused.value.code == "catalog-unreachable"
+    assert "not-this-one" not in str(refused.value)
     asked = "SELECT catalog_name, table_namespace, table_name, metadata_location FROM iceberg_tables"
     ((*names, place),) = postgres.query(asked)
     assert names == ["own", "db", "numbers"]
@@ -579,6 +617,51 @@ def test_a_catalog_that_is_away(session: Session) -> None:
             WITH (catalog_type = 'rest', catalog_uri = 'http://127.0.0.1:1/', catalog_token = 'secret')""")
     assert failure.value.code == "catalog-unreachable"
     assert "secret" not in str(failure.value)
+
+
+def test_a_database_that_is_away(session: Session) -> None:
+    """The password in its address is not told."""
+    with pytest.raises(SetupError) as failure:
+        session.run("""SELECT * FROM 'iceberg://c.db.t' WITH (warehouse = 'w',
+            catalog_uri = 'jdbc:postgresql://127.0.0.1:1/lake?user=me&password=geheim')""")
+    assert failure.value.code == "catalog-unreachable"
+    assert "jdbc:postgresql://127.0.0.1:1/lake" in str(failure.value)
+    assert "geheim" not in str(failure.value)
+
+
+def test_another_system_that_is_away(spark: SparkSession) -> None:
+    """It is not the catalog that refuses the connection."""
+    with pytest.raises(Exception, match="Connection refused") as failure:
+        spark.read.jdbc("jdbc:postgresql://127.0.0.1:1/other", "t")
+    assert Iceberg().explain_failure(failure.value, Source(catalog="c", table="db.t")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "terms", "columns"),
+    [
+        ("day(ts), `a, b`, bucket(4, `it``s`)", ["days(`ts`)", "`a, b`", "bucket(4, `it``s`)"],
+         [("ts",), ("a, b",), ("it`s",)]),
+        ("Hours( a.`the day` ) ,my-id", ["hours(`a`.`the day`)", "`my-id`"], [("a", "the day"), ("my-id",)]),
+        ("truncate(3, name)", ["truncate(3, `name`)"], [("name",)]),
+    ],
+)  # fmt: skip
+def test_ways_to_partition(given: str, terms: list[str], columns: list[tuple[str, ...]]) -> None:
+    asked = Sink(catalog="c", table="db.t", partition_by=given).partition_by  # type: ignore[arg-type]
+    assert list(map(term_of, asked)) == terms
+    assert list(map(column_of, asked)) == columns
+
+
+@pytest.mark.parametrize("given", ["day(3, ts)", "bucket(id)", "weeks(ts)", "a b", "days(ts"])
+def test_no_ways_to_partition(given: str) -> None:
+    with pytest.raises(ValueError, match="cannot partition by"):
+        Sink(catalog="c", table="db.t", partition_by=given)  # type: ignore[arg-type]
+
+
+def test_secrets_of_a_catalog_are_not_shown() -> None:
+    given = {"credential": "geheim", "s3.secret-access-key": "geheim"}
+    source = Source(catalog="c", table="db.t", catalog_uri="jdbc:x?password=geheim", catalog_properties=given)
+    assert "geheim" not in repr(source)
+    assert source.settings()["spark.sql.catalog.c.credential"] == "geheim"
 
 
 def test_spark_without_what_delta_needs(spark: SparkSession) -> None:

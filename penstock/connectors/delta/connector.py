@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,11 +39,13 @@ from penstock.schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _OPERATIONS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 _COMMIT = (Column("_commit_version", "BIGINT"), Column("_commit_timestamp", "TIMESTAMP"))
 _TRANSACTION = "spark.databricks.delta.write.txn"
 _LISTING_TASKS = 8
+_COMMITS = 10
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_LOG = "DELTA_CANNOT_CREATE_LOG_PATH"
 _MISSING = re.compile(r"DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
@@ -174,19 +177,28 @@ class Delta(InPlaces, Tables):
             return {"startingVersion" if start.isdecimal() else "startingTimestamp": start}
         if limits.since is not None:
             # A stream that was ended before its first batch begins where it would have begun then.
-            since = limits.since.timestamp()
-            later = [r.version for r in self._history(spark, source) if r.timestamp.timestamp() > since]
-            if later:
-                return {"startingVersion": str(min(later))}
+            since, first = limits.since.timestamp(), None
+            for commit in self._history(spark, source):
+                if commit.timestamp.timestamp() <= since:
+                    break
+                first = commit.version
+            if first is not None:
+                return {"startingVersion": str(first)}
         return {"startingVersion": "latest"}
 
-    def _history(self, spark: SparkSession, options: Any) -> list[Any]:
-        """Its commits, the newest first."""
-        return spark.sql(f"DESCRIBE HISTORY {self.named(options)}").collect()
+    def _history(self, spark: SparkSession, options: Any) -> Iterator[Any]:
+        """Its commits, the newest first; no more are read than are needed."""
+        count, told = _COMMITS, 0
+        while True:
+            commits = spark.sql(f"DESCRIBE HISTORY {self.named(options)} LIMIT {count}").collect()
+            yield from commits[told:]
+            if len(commits) < count:
+                return
+            count, told = count * 10, count
 
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         detail = spark.sql(f"DESCRIBE DETAIL {self.named(source)}").collect()[0]
-        commits = self._history(spark, source)
+        commits = list(islice(self._history(spark, source), 5))
         return {
             "files": detail.numFiles,
             "size": detail.sizeInBytes,
@@ -197,7 +209,7 @@ class Delta(InPlaces, Tables):
             "properties": ", ".join(f"{k} = {v}" for k, v in sorted(detail.properties.items())),
             "version": commits[0].version,
             "newest commits": [
-                f"{c.version}: {c.operation} at {c.timestamp:%Y-%m-%d %H:%M:%S}" for c in commits[:5]
+                f"{c.version}: {c.operation} at {c.timestamp:%Y-%m-%d %H:%M:%S}" for c in commits
             ],
         }
 
@@ -283,9 +295,16 @@ class Delta(InPlaces, Tables):
                 store.delete(entry.path)
         store.delete_empty(log)
 
-    def layout(self, sink: Any) -> str:
-        columns = ", ".join(map(quoted, sink.cluster_by or sink.partition_by))
-        return columns and f"{'CLUSTER' if sink.cluster_by else 'PARTITIONED'} BY ({columns})"
+    def layout(self, sink: Any, columns: StructType) -> str:
+        # Delta takes a column to cluster by for another one where only its case differs.
+        own = {name.lower(): name for name in columns.names}
+        by = ", ".join(quoted(own.get(name.lower(), name)) for name in sink.cluster_by or sink.partition_by)
+        return by and f"{'CLUSTER' if sink.cluster_by else 'PARTITIONED'} BY ({by})"
+
+    def laid_by(self, sink: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield from super().laid_by(sink)
+        for name in sink.cluster_by:
+            yield "cluster_by", (name,)
 
     def widen(self, spark: SparkSession, table: str) -> None:
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
@@ -306,11 +325,14 @@ class Delta(InPlaces, Tables):
 
     def _undo(self, spark: SparkSession, sink: Any, note: str) -> None:
         """Takes back what a run of the same number left, which ended before that was noted."""
-        commits = self._history(spark, sink)
-        found = next((commit for commit in commits if commit.userMetadata == note), None)
-        if found is None or _is_restored(commits[0], found.version):
+        history = spark.sql(f"DESCRIBE HISTORY {self.named(sink)}")
+        found = history.where(history.userMetadata == note).orderBy("version", ascending=False).head()
+        if found is None:
             return
-        if found.version != commits[0].version:
+        newest = next(self._history(spark, sink))
+        if _is_restored(newest, found.version):
+            return
+        if found.version != newest.version:
             raise DataError(
                 "delivered-before",
                 f"an earlier run ended before it could note that its rows are in {sink.path}, as version"

@@ -22,21 +22,29 @@ from penstock.connectors.base import (
     ReadRequest,
     Uri,
 )
-from penstock.connectors.iceberg.options import Sink, Source, term_of
+from penstock.connectors.iceberg.options import Sink, Source, column_of, term_of
 from penstock.connectors.places import scheme_of
 from penstock.connectors.session_settings import changed
 from penstock.connectors.storage import absolute
 from penstock.connectors.tables import Tables, chosen, literal
-from penstock.errors import DataError, PenstockError, SetupError, said
+from penstock.errors import DataError, OptionError, PenstockError, SetupError, said
 from penstock.options import Value
 from penstock.schema import quoted
 from penstock.uri import mask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _MARK = "penstock.batch"
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|NoSuchTableException")
+_UNREACHABLE = re.compile(
+    r"iceberg\.exceptions\.(?:REST|NotAuthorized|Forbidden|ServiceFailure|ServiceUnavailable)Exception"
+    r"|RESTException: |UncheckedSQLException|RuntimeMetaException|HiveMetaStoreClient|awssdk\.services\.glue"
+)
+"""What catalogs of each kind say; other systems, too, refuse connections."""
+_FEW = "options => map('min-input-files', '2')"
+"""Iceberg leaves four small files as they are."""
 _GONE = re.compile(r"Failed to open input stream for file: (\S+\.metadata\.json)")
 
 
@@ -58,11 +66,20 @@ class Iceberg(Tables):
         r"CommitFailedException|CommitStateUnknownException|Found conflicting files|Found new conflicting"
         r"|Missing required files to delete|SQLITE_BUSY|database is locked|Cannot commit .*changed"
         r"|AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS|FIELD_ALREADY_EXISTS"
+        # Two that make a namespace.
+        r"|SQLITE_CONSTRAINT_PRIMARYKEY|duplicate key value violates unique constraint"
     )
 
     def settings_of(self, uri: Uri) -> dict[str, Value]:
-        catalog, _, table = f"{uri.authority}{'/' if uri.path else ''}{uri.path}".partition(".")
-        return {"catalog": catalog, "table": table.replace("/", "."), **dict(uri.query)}
+        name = f"{uri.authority}{'/' if uri.path else ''}{uri.path}"
+        catalog, _, table = name.partition(".")
+        table = table.replace("/", ".")
+        if name and "." not in table:
+            hint = "write iceberg://catalog.database.table"
+            raise OptionError(
+                "bad-name", f"'{name}' does not name a table of a catalog's database", hint=hint
+            )
+        return {"catalog": catalog, "table": table, **dict(uri.query)}
 
     def settings_in(self, project: Places) -> dict[str, Value]:
         return {"state": project.state}
@@ -93,7 +110,7 @@ class Iceberg(Tables):
     def read(self, spark: SparkSession, source: Any, request: ReadRequest) -> DataFrame:
         if request.records is not None:
             return chosen(request.records, request)
-        if source.own is not None and stores.Local().find(source.own) is None:
+        if not _has_catalog(source):
             raise _missing(source)
         table, then = self.named(source), ""
         if source.snapshot is not None or source.branch is not None:
@@ -106,7 +123,7 @@ class Iceberg(Tables):
     def facts(self, spark: SparkSession, source: Any) -> dict[str, Value]:
         table = self.named(source)
         files = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]  # noqa: S608
-        snapshots = spark.sql(f"SELECT * FROM {table}.snapshots ORDER BY committed_at DESC").collect()  # noqa: S608
+        newest = spark.sql(f"SELECT * FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 5").collect()  # noqa: S608
         about = self._loaded(spark, source)
         terms = [(f.transform().toString(), f.sourceId()) for f in about.spec().fields()]
         named = [(how, about.schema().findColumnName(column)) for how, column in terms]
@@ -119,15 +136,15 @@ class Iceberg(Tables):
             "partitioned by": ", ".join(parts),
             "partitions": spark.table(f"{table}.partitions").count() if parts else None,
             "properties": ", ".join(f"{k} = {v}" for k, v in sorted(properties.items())),
-            "snapshots": len(snapshots),
+            "snapshots": spark.table(f"{table}.snapshots").count(),
             "newest commits": [
-                f"{s.snapshot_id}: {s.operation} at {s.committed_at:%Y-%m-%d %H:%M:%S}" for s in snapshots[:5]
+                f"{s.snapshot_id}: {s.operation} at {s.committed_at:%Y-%m-%d %H:%M:%S}" for s in newest
             ],
         }
 
     def optimize(self, spark: SparkSession, source: Any) -> dict[str, int]:
-        data = self._call(spark, source, "rewrite_data_files")
-        deletes = self._call(spark, source, "rewrite_position_delete_files")
+        data = self._call(spark, source, "rewrite_data_files", _FEW)
+        deletes = self._call(spark, source, "rewrite_position_delete_files", _FEW)
         self._call(spark, source, "rewrite_manifests")
         return {
             "files removed": data.rewritten_data_files_count + deletes.rewritten_delete_files_count,
@@ -136,10 +153,10 @@ class Iceberg(Tables):
 
     def vacuum(self, spark: SparkSession, source: Any, retain: timedelta) -> dict[str, int]:
         now = datetime.now(timezone.utc)
-        expired = self._call(spark, source, "expire_snapshots", older_than=now - retain, retain_last=1)
+        expired = self._call(spark, source, "expire_snapshots", _before(now - retain), "retain_last => 1")
         # Younger files may be those of a write that is not done yet: Iceberg looks at none of the last day.
-        before = now - max(retain, timedelta(days=1, minutes=1))
-        orphans = self._rows(spark, source, "remove_orphan_files", older_than=before)
+        before = _before(now - max(retain, timedelta(days=1, minutes=1)))
+        orphans = self._rows(spark, source, "remove_orphan_files", before)
         counts = expired.asDict()
         return {
             "data files deleted": counts["deleted_data_files_count"],
@@ -147,16 +164,13 @@ class Iceberg(Tables):
             "files of no table deleted": len(orphans),
         }
 
-    def _call(self, spark: SparkSession, source: Any, procedure: str, **given: Any) -> Any:
-        return self._rows(spark, source, procedure, **given)[0]
+    def _call(self, spark: SparkSession, source: Any, procedure: str, *given: str) -> Any:
+        return self._rows(spark, source, procedure, *given)[0]
 
-    def _rows(self, spark: SparkSession, source: Any, procedure: str, **given: Any) -> list[Any]:
+    def _rows(self, spark: SparkSession, source: Any, procedure: str, *given: str) -> list[Any]:
         """What one of Iceberg's procedures answers."""
-        told = [f"table => {literal(source.table)}"]
-        for name, value in given.items():
-            shown = f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S.%f}'" if isinstance(value, datetime) else value
-            told.append(f"{name} => {shown}")
-        return spark.sql(f"CALL {quoted(source.catalog)}.system.{procedure}({', '.join(told)})").collect()
+        told = ", ".join([f"table => {literal(self.table(source))}", *given])
+        return spark.sql(f"CALL {quoted(source.catalog)}.system.{procedure}({told})").collect()
 
     def explain_failure(self, failure: Exception, options: Any) -> PenstockError | None:
         text = said(failure)
@@ -168,7 +182,7 @@ class Iceberg(Tables):
                 f"rows of {options.table} were changed or deleted, and a stream of rows cannot tell of that",
                 hint="skip_changes = true passes over them",
             )
-        if re.search(r"RESTException|UncheckedSQLException|Failed to connect|Connection refused", text):
+        if _UNREACHABLE.search(text):
             return SetupError(
                 "catalog-unreachable",
                 f"cannot reach the catalog '{options.catalog}'",
@@ -187,17 +201,46 @@ class Iceberg(Tables):
     def named(self, options: Any) -> str:
         # A branch is written under a name of its own; it is read by an option.
         branch = options.branch if isinstance(options, Sink) else None
-        return (
-            f"{self._of_table(options)}.{quoted(f'branch_{branch}')}" if branch else self._of_table(options)
-        )
+        return f"{self.table(options)}.{quoted(f'branch_{branch}')}" if branch else self.table(options)
+
+    def table(self, options: Any) -> str:
+        return ".".join(map(quoted, [options.catalog, *options.table.split(".")]))
+
+    def columns_of(self, spark: SparkSession, options: Any) -> StructType | None:
+        # To ask a catalog that is not there would make it.
+        return super().columns_of(spark, options) if _has_catalog(options) else None
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
+        if sink.branch is None:
+            self.columns_of(spark, sink)  # whether the catalog answers
+        else:
+            self._check_branch(spark, sink)
+
+    def _check_branch(self, spark: SparkSession, sink: Any) -> None:
+        if self.columns_of(spark, sink) is None:
+            raise _missing(sink)
+        known = spark.sql(f"SELECT name FROM {self.table(sink)}.refs WHERE type = 'BRANCH'").collect()  # noqa: S608
+        if sink.branch not in (row.name for row in known):
+            names = ", ".join(sorted(row.name for row in known)) or "none"
+            raise DataError(
+                "missing-branch",
+                f"{sink.catalog}.{sink.table} has no branch '{sink.branch}'",
+                hint=f"ALTER TABLE ... CREATE BRANCH makes one; there: {names}",
+            )
+
+    def make_way(self, spark: SparkSession, sink: Any) -> None:
+        if sink.branch is not None:
+            raise _missing(sink)
         if sink.own is not None:
             stores.of(spark, absolute(sink.state)).make_folder(absolute(sink.state))
         database = ".".join(map(quoted, [sink.catalog, *sink.table.split(".")[:-1]]))
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {database}")
 
-    def layout(self, sink: Any) -> str:
+    def laid_by(self, sink: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for term in sink.partition_by:
+            yield "partition_by", column_of(term)
+
+    def layout(self, sink: Any, columns: StructType) -> str:
         terms = ", ".join(map(term_of, sink.partition_by))
         return f"PARTITIONED BY ({terms})" if terms else ""
 
@@ -210,55 +253,66 @@ class Iceberg(Tables):
     @contextmanager
     def marked(self, spark: SparkSession, sink: Any, batch: Batch) -> Iterator[bool]:
         who, delivered = f"{batch.pipeline}/{batch.sink}", False
-        line = self._line(spark, sink)
+        mark = f"{who}/{batch.number}"
         if batch.streaming:
-            numbers = [int(mark.rpartition("/")[2]) for _, _, mark in line if mark.startswith(f"{who}/")]
-            delivered = bool(numbers) and numbers[0] >= batch.number
+            newest = self._newest(spark, sink, who)
+            delivered = newest is not None and newest >= batch.number
         elif sink.mode != "overwrite" and not sink.merge_on:
-            self._undo(spark, sink, line, f"{who}/{batch.number}")
-        with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": f"{who}/{batch.number}"}):
+            self._undo(spark, sink, mark)
+        with changed(spark, {f"spark.sql.iceberg.snapshot-property.{_MARK}": mark}):
             yield delivered
 
-    def _line(self, spark: SparkSession, sink: Any) -> list[tuple[int, int | None, str]]:
-        """The snapshots that the table's rows are made of, the newest first: id, the one before, its mark."""
-        table, branch = self._of_table(sink), sink.branch or "main"
-        rows = spark.sql(f"SELECT snapshot_id, parent_id, summary['{_MARK}'] FROM {table}.snapshots")  # noqa: S608
-        known = {row[0]: (row[0], row[1], row[2] or "") for row in rows.collect()}
-        heads = spark.sql(f"SELECT name, snapshot_id FROM {table}.refs").collect()  # noqa: S608
-        line, at = [], dict(map(tuple, heads)).get(branch)
-        while at in known:
-            line.append(known[at])
-            at = known[at][1]
-        return line
+    def _newest(self, spark: SparkSession, sink: Any, who: str) -> int | None:
+        """The number of a stream's newest batch among the snapshots that the table's rows are made of."""
+        table = self._loaded(spark, sink)
+        snapshot = table.snapshot(sink.branch or "main")
+        while snapshot is not None:
+            writer, _, number = str(snapshot.summary().get(_MARK)).rpartition("/")
+            if writer == who:
+                return int(number)
+            before = snapshot.parentId()
+            snapshot = table.snapshot(before) if before is not None else None
+        return None
 
-    def _undo(
-        self, spark: SparkSession, sink: Any, line: list[tuple[int, int | None, str]], mark: str
-    ) -> None:
+    def _undo(self, spark: SparkSession, sink: Any, mark: str) -> None:
         """Takes back what a run of the same number left, which ended before that was noted."""
-        found = next((one for one in line if one[2] == mark), None)
+        is_own = f"summary['{_MARK}'] = {literal(mark)}"
+        left = spark.sql(f"SELECT snapshot_id FROM {self.table(sink)}.snapshots WHERE {is_own}").collect()  # noqa: S608
+        if not left:
+            return
+        table, branch = self._loaded(spark, sink), sink.branch or "main"
+        head = table.snapshot(branch)
+        session: Any = spark
+        line = session._jvm.org.apache.iceberg.util.SnapshotUtil
+        found = next((s for (s,) in left if line.isAncestorOf(table, head.snapshotId(), s)), None)
         if found is None:
             return
-        if found is not line[0]:
+        if found != head.snapshotId():
             raise DataError(
                 "delivered-before",
                 f"an earlier run ended before it could note that its rows are in {sink.table}, as snapshot"
-                f" {found[0]}, and others have written since",
+                f" {found}, and others have written since",
                 hint="delete those rows; or keep them, and begin anew with `penstock reset`",
             )
-        if found[1] is None:
+        if head.parentId() is None:
             spark.sql(f"DELETE FROM {self.named(sink)}")  # noqa: S608
             return
-        branch = sink.branch or "main"
-        self._loaded(spark, sink).manageSnapshots().replaceBranch(branch, found[1]).commit()
+        table.manageSnapshots().replaceBranch(branch, head.parentId()).commit()
 
     def _loaded(self, spark: SparkSession, options: Any) -> Any:
         """The table as Iceberg's own library has it."""
         session: Any = spark
         library = session._jvm.org.apache.iceberg.spark.Spark3Util
-        return library.loadIcebergTable(session._jsparkSession, self._of_table(options))
+        return library.loadIcebergTable(session._jsparkSession, self.table(options))
 
-    def _of_table(self, options: Any) -> str:
-        return ".".join(map(quoted, [options.catalog, *options.table.split(".")]))
+
+def _has_catalog(options: Any) -> bool:
+    """Whether the catalog is there, where it is the project's own."""
+    return options.own is None or stores.Local().find(options.own) is not None
+
+
+def _before(time: datetime) -> str:
+    return f"older_than => TIMESTAMP '{time:%Y-%m-%d %H:%M:%S.%f}'"
 
 
 def _missing(options: Any) -> DataError:

@@ -14,9 +14,12 @@ from penstock.connectors.storage import absolute, join
 from penstock.connectors.tables import TableSink
 from penstock.schema import quoted
 
-_TERM = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([\w.`]+)\s*\)|([\w.`]+))")
+_NAME = r"(?:`(?:[^`]|``)+`|[\w-]+)"
+_COLUMN = rf"{_NAME}(?:\.{_NAME})*"
+_TERM = re.compile(rf"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?({_COLUMN})\s*\)|({_COLUMN}))")
+_NEXT = re.compile(r"\s*((?:`(?:[^`]|``)*`|\([^()]*\)|[^,`()]|.)*?)\s*(?:,|$)", re.DOTALL)
+_TIMES = ("years", "months", "days", "hours")
 _NUMBERED = ("bucket", "truncate")
-_TRANSFORMS = ("years", "months", "days", "hours", *_NUMBERED)
 
 
 class Place(Stored):
@@ -145,30 +148,45 @@ class Sink(Place, TableSink):
         given = values.get("partition_by")
         if not isinstance(given, str):
             return values
-        terms = tuple(term.strip() for term in re.split(r",(?![^()]*\))", given) if term.strip())
-        return {**values, "partition_by": terms}
+        return {**values, "partition_by": tuple(filter(None, _NEXT.findall(given)))}
 
     @model_validator(mode="after")
     def _known_terms(self) -> Sink:
         for term in self.partition_by:
             match = _TERM.fullmatch(term)
-            if match is None or (match[1] and match[1].lower() not in _TRANSFORMS):
+            how = _transform(match[1]) if match is not None and match[1] else ""
+            if match is None or how is None:
                 raise ValueError(f"cannot partition by '{term}': name a column, or one of"
-                                 f" {', '.join(_TRANSFORMS)} of it")  # fmt: skip
-            if match[1] and (match[1].lower() in _NUMBERED) != (match[2] is not None):
+                                 f" {', '.join((*_TIMES, *_NUMBERED))} of it; names of other letters than"
+                                 " usual in `backticks`")  # fmt: skip
+            if how and (how in _NUMBERED) != (match[2] is not None):
                 few = f"{match[1]}(16, {match[3]})" if match[2] is None else f"{match[1]}({match[3]})"
                 raise ValueError(f"cannot partition by '{term}': expected such as {few}")
         return self
+
+
+def column_of(term: str) -> tuple[str, ...]:
+    """The column of a part of PARTITIONED BY, and the fields in it that lead to what is meant."""
+    match = _TERM.fullmatch(term)
+    assert match is not None
+    names = re.findall(_NAME, match[3] or match[4])
+    return tuple(n[1:-1].replace("``", "`") if n.startswith("`") else n for n in names)
 
 
 def term_of(term: str) -> str:
     """A part of PARTITIONED BY, its column quoted."""
     match = _TERM.fullmatch(term)
     assert match is not None
-    column = ".".join(quoted(part.strip("`")) for part in (match[3] or match[4]).split("."))
+    column = ".".join(map(quoted, column_of(term)))
     if not match[1]:
         return column
-    return f"{match[1]}({f'{match[2]}, ' if match[2] else ''}{column})"
+    return f"{_transform(match[1])}({f'{match[2]}, ' if match[2] else ''}{column})"
+
+
+def _transform(word: str) -> str | None:
+    """The name that Spark knows a transform by; Iceberg itself says `day`."""
+    word = word.lower()
+    return word if word in (*_TIMES, *_NUMBERED) else f"{word}s" if f"{word}s" in _TIMES else None
 
 
 def _kind_of(uri: str | None) -> str | None:
