@@ -19,13 +19,14 @@ from __future__ import annotations
 from penstock.config.endpoint import Endpoint, load_endpoint
 from penstock.config.load import Document, Files, load
 from penstock.config.profiles import Defaults, DeliveryProfile, Effect, PerformanceProfile, Profiles, Role
-from penstock.config.project import Project, find_project, load_project
+from penstock.config.project import SETTABLE, Project, find_project, load_project
 from penstock.config.redact import concealed_pairs, hide, looks_secret, redact
 from penstock.config.references import Secret, has_reference, resolve, resolve_settings
 from penstock.config.secrets import SecretStore
 from penstock.config.show import Shown, show
 
 __all__ = [
+    "SETTABLE",
     "Defaults",
     "DeliveryProfile",
     "Document",

@@ -130,10 +130,10 @@ class Project(Options):
 
     def with_setting(self, setting: Setting) -> Project:
         """This project after `SET key = value`."""
-        if setting.key not in _SETTABLE:
+        if setting.key not in SETTABLE:
             message = f"'{setting.key}' cannot be set in a statement"
             raise OptionError(
-                "unknown-setting", message, at=setting.at, hint=did_you_mean(setting.key, _SETTABLE)
+                "unknown-setting", message, at=setting.at, hint=did_you_mean(setting.key, SETTABLE)
             )
         try:
             Project.model_validate({setting.key: setting.value})
@@ -154,7 +154,8 @@ class Project(Options):
 
 
 _CHOICES = ("performance_profile", "delivery_profile")
-_SETTABLE = ("streams", "warehouse", *_CHOICES)
+SETTABLE = ("streams", *_CHOICES)
+"""What SET changes in a statement."""
 
 
 def find_project(start: str | Path | None = None) -> Project:

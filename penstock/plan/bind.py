@@ -37,8 +37,6 @@ from penstock.plan.nodes import (
 from penstock.sql import statements as sql
 from penstock.sql.parse import parse
 
-SETTABLE = ("streams", "performance_profile", "delivery_profile")
-
 
 class StatementOptions(Profiled):
     """Options of a whole statement: `INSERT ... WITH (...)`."""
@@ -172,12 +170,12 @@ class Binder:
     @_bind.register
     def _(self, statement: sql.Set) -> Plan:
         key = statement.setting.key
-        if not key.startswith("spark.") and key not in SETTABLE:
+        if not key.startswith("spark.") and key not in config.SETTABLE:
             raise StatementError(
                 "unknown-setting",
                 f"there is no setting '{key}'",
                 at=statement.setting.at,
-                hint=f"settable: spark.*, {', '.join(SETTABLE)}",
+                hint=f"settable: spark.*, {', '.join(config.SETTABLE)}",
             )
         return Assign(statement, statement.setting)
 

@@ -128,6 +128,7 @@ def test_set(write: Write) -> None:
     assert chosen.profiles().performance == Setting("performance_profile", "mine")
     for setting, code in [
         (Setting("stream", "x", at), "unknown-setting"),
+        (Setting("warehouse", "x", at), "unknown-setting"),
         (Setting("streams", [1], at), "bad-option"),
         (Setting("delivery_profile", "none", at), "unknown-profile"),
     ]:
