@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.api import Session
+from penstock.api import Ran, Session
 from penstock.connectors.base import Batch, ReadRequest
 from penstock.connectors.hudi import java, writing
 from penstock.connectors.hudi.access import access_of
@@ -201,6 +201,16 @@ def test_many_slices_are_one_commit(target: Target, monkeypatch: pytest.MonkeyPa
         name.split("_")[0] for name in (r["_hoodie_file_name"] for r in stored_rows(target.path, hidden=True))
     }
     assert len(small) <= 4, "rows of small batches go into files that are there"
+
+
+@spark_needed
+def test_slices_are_bounded_by_what_their_rows_take(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However well they can be compressed."""
+    monkeypatch.setattr(writing, "_BYTES", 1 << 20)
+    target.write("SELECT id, repeat('x', 200000) AS x FROM range(20)", merge_on="id")
+    assert len(list(target.path.glob("*.parquet"))) >= 3, "each slice has files of its own"
+    assert len(target.commits()) == 1
+    assert [row[0] for row in sorted(target.rows())] == list(range(20))
 
 
 @spark_needed
@@ -447,6 +457,45 @@ def test_statements_write_and_read_tables(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(PenstockError) as caught:
         session.run(insert, name="three")
     assert caught.value.code == "target-not-empty"
+
+
+@spark_needed
+def test_inspect_tells_of_keys_partitions_and_commits(spark: SparkSession, tmp_path: Path) -> None:
+    session, table = Session(spark=spark), tmp_path / "orders"
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(f'{{"id": {n}, "day": "{n % 2}"}}\n' for n in range(5)), encoding="utf-8")
+    for n in range(2):
+        told = "record_key = 'id, day', partition_by = 'day'"
+        session.run(f"SELECT id, day FROM '{source}' INTO 'hudi://{table}' WITH ({told})", name=f"p{n}")
+    facts = session.inspect(f"hudi://{table}").facts
+    assert (facts["record key"], facts["partitioned by"], facts["partitions"]) == ("id, day", "day", 2)
+    done = sorted(
+        (one.name.partition("_")[0] for one in table.glob(".hoodie/timeline/*.commit")), reverse=True
+    )
+    assert facts["commits"] == len(done) == 2
+    assert facts["newest commits"] == [
+        f"{one}: UPSERT_PREPPED at {datetime.strptime(one[:14], '%Y%m%d%H%M%S'):%Y-%m-%d %H:%M:%S}"
+        for one in done
+    ]
+    assert facts["files"] == 2
+
+
+@spark_needed
+def test_rows_without_a_key_become_dead_letters(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text('{"id": 1, "x": "a"}\n{"id": null, "x": "b"}\n', encoding="utf-8")
+    into = "INTO 'hudi://orders' WITH (record_key = 'id', on_error = '{}')"
+    with Session(spark=spark) as session:
+        session.run(f"SELECT * FROM 'rows.jsonl' {into.format('dead_letter')}", name="kept")
+        (letter,) = session.dead_letters("kept").letters()
+        (ran,) = session.run(f"SELECT * FROM 'rows.jsonl' {into.format('skip')}", name="dropped")
+    assert json.loads(letter.payload) == {"id": None, "x": "b"}
+    assert "merge key is null" in letter.error
+    assert isinstance(ran, Ran)
+    assert ran.refused == 1
+    assert stored_rows(tmp_path / "orders") == [{"id": 1, "x": "a"}]
 
 
 @spark_needed
