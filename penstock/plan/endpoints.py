@@ -26,7 +26,7 @@ from penstock.schema import METADATA_TYPES, Column
 from penstock.sql import statements as sql
 from penstock.sql.parse import parse
 from penstock.streams.file.folder import streams_in
-from penstock.uri import Uri, mask
+from penstock.uri import Uri
 
 
 class Profiled(Options):
@@ -108,7 +108,7 @@ class Endpoints:
         except PenstockError as failure:
             failure.at = failure.at or at
             raise
-        return Described(mask(text), connector, settings)
+        return Described(str(uri), connector, settings)
 
     def created(self, statement: sql.CreateSource) -> Described:
         """What a CREATE SOURCE or CREATE TABLE describes."""

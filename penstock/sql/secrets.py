@@ -35,10 +35,11 @@ def replace_secrets(statement: Statement, instead: Callable[[str, str], str]) ->
             spans.append((value[1].start, value[-1].end + 1, text))
     for token in tokens:
         written = statement.text[token.start : token.end + 1]
-        for password in passwords(written):
+        # A quote in a password is written in another way than it is meant.
+        for password, meant in zip(passwords(written), passwords(token.text), strict=False):
             if not has_reference(password):
                 start = token.start + written.index(f":{password}@") + 1
-                spans.append((start, start + len(password), instead("password", unquote(password))))
+                spans.append((start, start + len(password), instead("password", unquote(meant))))
     text = statement.text
     for start, end, replacement in sorted(spans, reverse=True):
         text = text[:start] + replacement + text[end:]

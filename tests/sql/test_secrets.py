@@ -35,6 +35,12 @@ def test_passwords_inside_uris_are_replaced_and_kept_as_they_are_meant() -> None
     assert seen == [("password", "p@ss"), ("password", "two")]
 
 
+def test_a_password_with_a_quote_is_replaced_whole() -> None:
+    text, seen = replaced("SELECT * FROM 'a://u:pa''s\\'s@h/x' INTO \"b://u:t'o@h/x\"")
+    assert text == "SELECT * FROM 'a://u:<password>@h/x' INTO \"b://u:<password>@h/x\""
+    assert seen == [("password", "pa's's"), ("password", "t'o")]
+
+
 def test_a_bare_value_is_replaced_whole() -> None:
     text, _ = replaced("CREATE SOURCE s (a INT) WITH (token = ab, x = 1)")
     assert text == "CREATE SOURCE s (a INT) WITH (token = '<token>', x = 1)"

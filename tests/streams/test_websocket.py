@@ -17,7 +17,7 @@ from websockets.asyncio.server import Server
 from websockets.asyncio.server import ServerConnection as AsyncConnection
 from websockets.asyncio.server import serve as serve_async
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection, basic_auth, serve
 
 from penstock.errors import PenstockError
 from penstock.streams import Consumer
@@ -275,6 +275,19 @@ def test_refuses_what_cannot_be() -> None:
     assert code_of(lambda: to.consumer(start=1)) == "no-replay"
     assert code_of(lambda: to.consumer("a", "b")) == "one-stream"
     assert code_of(lambda: to.admin()) == "no-admin"
+
+
+def test_a_password_may_have_any_character() -> None:
+    password = "pa'ss/?# w@rd"
+    check = basic_auth(realm="tests", credentials=("me", password))
+    with served(lambda connection: connection.send("in"), process_request=check) as port:
+        for written in ("pa'ss%2F%3F%23%20w%40rd", "pa'ss%2F?# w@rd"):
+            address = f"websocket://me:{written}@127.0.0.1:{port}/news?a=b%20c"
+            with reach(address).consumer() as consumer:
+                assert consumer.next(timeout=30).text() == "in"
+        with pytest.raises(PenstockError) as refused:
+            reach(f"websocket://me:wrong@127.0.0.1:{port}/news").consumer()
+    assert refused.value.code == "bad-credentials"
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, "bad-credentials"), (404, "server-refuses")])

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -53,10 +52,11 @@ class Connection(Options):
     @field_validator("admin")
     @classmethod
     def _is_web(cls, value: str | None) -> str | None:
-        if value is not None and (
-            urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc
-        ):
+        uri = Uri.parse(value or "http://host")
+        if uri.scheme not in ("http", "https") or not uri.authority:
             raise ValueError("expected http://host:port or https://host:port")
+        if uri.user is not None:
+            raise ValueError("expected no credentials, which stand before the brokers or in token")
         return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from typing import ClassVar
+from urllib.parse import quote
 
 from penstock.errors import InputError
 from penstock.streams.base import Capabilities, Consumer, Delivery, Producer, Reading, Streamer
@@ -54,11 +55,13 @@ class WebSocket(Streamer):
             self._loop.close()
 
     def _address(self, name: str) -> str:
-        rest = self.uri.text.partition("://")[2]
-        hosts = rest.partition("?")[0].partition("/")[0]
-        query = rest.partition("?")[2]
-        scheme = "wss" if self.uri.scheme == "wss" else "ws"
-        return f"{scheme}://{hosts}/{name}{'?' if query else ''}{query}"
+        uri = self.uri
+        login = (
+            "" if uri.user is None else f"{quote(uri.user, safe='')}:{quote(uri.password or '', safe='')}@"
+        )
+        scheme = "wss" if uri.scheme == "wss" else "ws"
+        query = uri.query_as_written
+        return f"{scheme}://{login}{uri.authority}/{name}{'?' if query else ''}{query}"
 
     def _shown(self, name: str) -> str:
         """Where to, without what is secret."""
