@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Literal, NamedTuple
 
 from penstock.errors import InputError
 from penstock.streams.admin import Admin, Client, Description, Retention, Shard
 from penstock.streams.closing import Closing, Opening
 from penstock.streams.consumer import AWAY, BATCH, Consumer, Start
-from penstock.streams.message import Place
+from penstock.streams.message import Place, in_utc
 from penstock.streams.positions import Positions
 from penstock.streams.producer import Outgoing, Producer, Receipt
 from penstock.streams.whereabouts import addresses
@@ -135,7 +136,8 @@ class Streamer(Closing, ABC):
         """Receives from streams, those of the URI unless given.
 
         `start` is where it begins when nothing was committed: at the end in the mode `latest`, else at the
-        earliest message. In the mode `repeat`, processed messages are committed for the `group`, if any.
+        earliest message. A time that names no zone is in UTC. In the mode `repeat`, processed messages are
+        committed for the `group`, if any.
 
         In the mode `exactly_once` it begins after the `positions` that are kept together with what was made
         of the messages; or, for a `group` where the backend has `transactions`, after those of a producer's
@@ -146,7 +148,8 @@ class Streamer(Closing, ABC):
         names = tuple(dict.fromkeys(self._streams(streams)))
         if self.capabilities.replay:
             self._check(mode, group, positions)
-        return self._consumer(names, Reading(mode, group, start, positions))
+        begin = in_utc(start) if isinstance(start, datetime) else start
+        return self._consumer(names, Reading(mode, group, begin, positions))
 
     def _check(self, mode: Mode, group: str | None, positions: Positions | None) -> None:
         """Refuses what would keep no position, or keep it for nothing."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 from penstock.errors import PenstockError, RunError
 from penstock.streams.aside import aside
 from penstock.streams.closing import Closing
-from penstock.streams.message import Message, Place, Sequence
+from penstock.streams.message import Message, Place, Sequence, in_utc
 
 Start = Literal["earliest", "latest"] | datetime | Sequence
 BATCH = 10_000
@@ -146,8 +146,8 @@ class Consumer(Closing, ABC):
             await aside(self._refill)
 
     def seek(self, time: datetime) -> None:
-        """Goes on at the first message that is not older, on every shard."""
-        self._go(time)
+        """Goes on at the first message that is not older, on every shard; in UTC unless it names a zone."""
+        self._go(in_utc(time))
 
     def rewind(self, sequence: Sequence) -> None:
         """Goes on at this sequence, on every shard that is read."""

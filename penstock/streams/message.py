@@ -7,7 +7,7 @@ import json as _json
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Several
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from penstock.errors import DataError, SetupError
@@ -20,6 +20,11 @@ Headers = tuple[tuple[str, bytes], ...]
 def order(sequence: Sequence) -> tuple[int, ...]:
     """What sorts sequences as the system does: by number, or by the numbers of an id."""
     return (sequence,) if isinstance(sequence, int) else tuple(map(int, re.findall(r"\d+", sequence)))
+
+
+def in_utc(time: datetime) -> datetime:
+    """A time as all of streams have it: one that names no zone is meant in UTC."""
+    return time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time.astimezone(timezone.utc)
 
 
 class Place(NamedTuple):

@@ -14,7 +14,7 @@ from penstock.streams.aside import aside
 from penstock.streams.closing import Closing
 from penstock.streams.codecs import AS_THEY_ARE, Codec, Payload, as_bytes
 from penstock.streams.consumer import Consumer
-from penstock.streams.message import Headers, Place
+from penstock.streams.message import Headers, Place, in_utc
 
 ROOM = 0.05
 """Seconds after which a producer that was full may have room again, though not all is stored."""
@@ -105,7 +105,7 @@ class Producer(Closing, ABC):
 
         Raises `buffer-full` when too much has not been stored yet: `flush` makes room. A message that is
         sent with an `id` which the stream has seen within its window is not stored again, where the backend
-        `deduplicates` and the delivery is `exactly_once`.
+        `deduplicates` and the delivery is `exactly_once`. A `timestamp` that names no zone is in UTC.
         """
         text: bool | None = False
         if type(payload) is bytes:  # as most are
@@ -114,7 +114,8 @@ class Producer(Closing, ABC):
             data = as_bytes(payload, self.codec)
             text = isinstance(payload, str) if isinstance(payload, AS_THEY_ARE) else None
         name = key.encode() if isinstance(key, str) else key
-        return self._put(Outgoing(data, name, timestamp, headers, id, text))
+        when = None if timestamp is None else in_utc(timestamp)
+        return self._put(Outgoing(data, name, when, headers, id, text))
 
     def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Hands payloads over with their keys, and gives no receipts; waits where there is no room.

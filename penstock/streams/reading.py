@@ -10,7 +10,7 @@ from types import TracebackType
 
 from penstock.errors import InputError, PenstockError
 from penstock.streams.base import AWAY, BATCH, Place, Shard, Start, Streamer
-from penstock.streams.message import Message, order
+from penstock.streams.message import Message, in_utc, order
 
 _WAIT = 0.2
 _PATIENCE = 60.0
@@ -22,8 +22,7 @@ _STARTS = "expected earliest, latest, a time such as 2026-01-31T12:00, or a sequ
 
 def parse_time(text: str) -> datetime:
     """A time, in UTC unless it says otherwise."""
-    found = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return in_utc(datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip())))
 
 
 def parse_start(text: str) -> Start:
@@ -65,8 +64,9 @@ class Reading:
         follow: bool = False,
         group: str | None = None,
     ) -> None:
-        self._streamer, self._start, self._group = streamer, start, group
-        self._until, self._follow = until, follow
+        self._streamer, self._group, self._follow = streamer, group, follow
+        self._start = in_utc(start) if isinstance(start, datetime) else start
+        self._until = None if until is None else in_utc(until)
         self._streams = streamer.located()
         if not self._streams:
             raise InputError("no-stream", f"'{streamer.uri}' names no stream", hint="end it with /name")

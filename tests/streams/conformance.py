@@ -311,6 +311,29 @@ def keeps_timestamps(subject: Subject) -> None:
     assert message.timestamp.utcoffset() == timedelta(0), "not in UTC"
 
 
+def takes_times_without_a_zone(subject: Subject) -> None:
+    """As UTC, wherever a time is given."""
+    stream = subject.create()
+    happened = (datetime.now(timezone.utc) - timedelta(hours=1)).replace(microsecond=123_000)
+    times = [happened + timedelta(seconds=n) for n in range(3)]
+    with subject.streamer() as streamer:
+        with streamer.producer(stream) as producer:
+            for n, when in enumerate(times):
+                producer.send(f"message {n}", timestamp=when.replace(tzinfo=None))
+        begin = times[1].replace(tzinfo=None)
+        with streamer.consumer(stream, mode="repeat") as consumer:
+            got = receive_all(subject, consumer, 3)
+            assert [message.timestamp for message in got] == times, "sent at other times"
+            consumer.seek(begin)
+            same_texts(receive_all(subject, consumer, 2), numbered(2, 1), "sought")
+        with streamer.consumer(stream, mode="repeat", start=begin) as consumer:
+            same_texts(receive_all(subject, consumer, 2), numbered(2, 1), "started")
+        if "groups" in subject.required:
+            group = f"group-{stream}"
+            with streamer.consumer(stream, mode="repeat", group=group, start=begin) as consumer:
+                same_texts(receive_all(subject, consumer, 2), numbered(2, 1), "started in a group")
+
+
 def rewinds(subject: Subject) -> None:
     stream = subject.create()
     places = send(subject, stream, numbered(20))
@@ -562,7 +585,7 @@ CHECKS: dict[str, tuple[Check, ...]] = {
         positions_give_exactly_once,
         refuses_what_keeps_no_position,
     ),
-    "seek_time": (seeks_a_time,),
+    "seek_time": (seeks_a_time, takes_times_without_a_zone),
     "groups": groups.GROUPS,
     "shared_positions": (groups.shares_a_position_store,),
     "deduplicates": (stores_an_id_once,),

@@ -268,7 +268,7 @@ def unpack_headers(data: bytes) -> Headers:
 
 
 def microseconds(time: datetime) -> int:
-    """A time as blocks keep it; one without a zone is local, as Python has it."""
+    """A time as blocks keep it."""
     return (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
 
 
