@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from operator import length_hint
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock.errors import PenstockError, RunError
-from penstock.streams.aside import aside
+from penstock.streams.aside import aside, begin, within
 from penstock.streams.closing import Closing
 from penstock.streams.message import Message, Place, Sequence, in_utc
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Start = Literal["earliest", "latest"] | datetime | Sequence
 BATCH = 10_000
@@ -44,6 +47,8 @@ class Consumer(Closing, ABC):
         self._together = range(0)
         """Which were given out as the last batch: they are processed when more are asked for."""
         self._lock = threading.RLock()
+        self._filling: Future[None] | None = None
+        """What fetches for who awaits, or for somebody who was cancelled."""
         self._unanswered: float | None = None
         """Since when nobody tells how far it is."""
         self.ended = False
@@ -114,7 +119,7 @@ class Consumer(Closing, ABC):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not (taken := self._at_hand(1)):
             wait = 1.0 if deadline is None else max(0.0, min(1.0, deadline - time.monotonic()))
-            await aside(self._refill, wait)
+            await self._fill(wait)
             if not self._is_left():
                 if deadline is not None and (self.ended or time.monotonic() >= deadline):
                     return None
@@ -126,7 +131,7 @@ class Consumer(Closing, ABC):
         """As `batch`, while the loop does other things; one that is cancelled has taken no message."""
         taken = self._at_hand(most)
         if not taken:
-            await aside(self._refill, timeout, most)
+            await self._fill(timeout, most)
             taken = self._at_hand(most)
         return taken
 
@@ -143,7 +148,7 @@ class Consumer(Closing, ABC):
         while self._is_left() or not self.ended:
             for message in self._coming:
                 yield message
-            await aside(self._refill)
+            await self._fill()
 
     def seek(self, time: datetime) -> None:
         """Goes on at the first message that is not older, on every shard; in UTC unless it names a zone."""
@@ -237,6 +242,14 @@ class Consumer(Closing, ABC):
             if not self._is_left():
                 self._pass(self._given())
                 self._hold(self._fetch(most, wait))
+
+    async def _fill(self, wait: float = 1.0, most: int = BATCH) -> None:
+        """As `_refill`, in a thread; what is being fetched for somebody who was cancelled is waited for."""
+        if self._filling is not None and not self._filling.done():
+            await within(self._filling, wait)
+        else:
+            self._filling = begin(self._refill, wait, most)
+            await within(self._filling, None)
 
     def _hold(self, fetched: list[Any]) -> None:
         """Gives these out from now on, and none of those that were ready."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from penstock.errors import PenstockError, RunError
-from penstock.streams.aside import aside
 from penstock.streams.base import Place, Producer, Receipt
 
 OVERHEAD = 200
@@ -34,13 +32,10 @@ class Pending(Receipt):
     def result(self, timeout: float | None = None) -> Place:
         self.asked = True
         if not self.done:
-            self._ledger.wait(timeout)
-        return super().result(timeout)
-
-    def __await__(self) -> Generator[Any, None, Place]:
-        if not self.done:
-            yield from aside(self._ledger.wait, None).__await__()
-        return self.result(0)
+            self._ledger.wait_for(self, timeout)
+            if not self.done:
+                raise RunError("not-stored-yet", "the message was not stored in that time")
+        return super().result()
 
 
 class Ledger:
@@ -95,6 +90,11 @@ class Ledger:
                 if left is not None and left <= 0:
                     raise RunError("not-stored-yet", f"{until - self._settled} messages are not stored yet")
                 self.changed.wait(left)
+
+    def wait_for(self, receipt: Pending, timeout: float | None) -> None:
+        """Returns when this one is settled, or after so long."""
+        with self.changed:
+            self.changed.wait_for(lambda: receipt.done, timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all that was taken is settled, and raises the first failure that was not told yet."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from penstock.errors import InputError, PenstockError, RunError
 from penstock.streams.aside import aside
+from penstock.streams.awaited import Awaited
 from penstock.streams.closing import Closing
 from penstock.streams.codecs import AS_THEY_ARE, Codec, Payload, as_bytes
 from penstock.streams.consumer import Consumer
@@ -53,7 +54,7 @@ class Receipt:
 
     def __await__(self) -> Generator[Any, None, Place]:
         if not self.done:
-            yield from aside(self._producer.flush).__await__()
+            yield from self._producer.awaited.settled(self).__await__()
         return self.result(0)
 
 
@@ -87,6 +88,7 @@ class Producer(Closing, ABC):
     def __init__(self, stream: str, codec: Codec) -> None:
         self.stream = stream
         self.codec = codec
+        self.awaited = Awaited()
 
     @abstractmethod
     def _put(self, outgoing: Outgoing) -> Receipt:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any
 
 from penstock.errors import PenstockError, RunError
-from penstock.streams.aside import aside
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
 from penstock.streams.codecs import Codec, Payload
 from penstock.streams.file.block import Batch, microseconds, pack_headers
@@ -48,11 +46,6 @@ class FileReceipt(Receipt):
             batch.asked = True
             raise batch.failure
         return Place(self._producer.stream, batch.shard, batch.base + self._number)
-
-    def __await__(self) -> Generator[Any, None, Place]:
-        if not self.done:
-            yield from aside(self._producer.wait, [self._batch], None).__await__()
-        return self.result(0)
 
 
 class FileProducer(Producer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,6 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InputError, PenstockError, RunError
-from penstock.streams.aside import aside
 from penstock.streams.base import Consumer, Delivery, Outgoing, Place, Producer, Receipt
 from penstock.streams.codecs import Codec, Payload
 from penstock.streams.kafka.client import AS_SET, Cluster, made
@@ -82,11 +81,6 @@ class KafkaReceipt(Receipt):
             raise self._at
         shard, sequence = self._at
         return Place(self._producer.stream, shard, max(UNKNOWN, sequence))
-
-    def __await__(self) -> Generator[Any, None, Place]:
-        if not self.done:
-            yield from aside(self.result).__await__()
-        return self.result(0)
 
 
 class KafkaProducer(Producer):
