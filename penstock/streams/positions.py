@@ -12,9 +12,11 @@ with sqlite3.connect("totals.db") as database:
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import RunError
+from penstock.errors import InputError, RunError
 from penstock.streams.message import Message, Sequence, order
 
 _MAKE = (
@@ -26,6 +28,15 @@ _ADD = "INSERT INTO penstock_positions VALUES (?, ?, ?, ?)"
 _FORGET = "DELETE FROM penstock_positions WHERE reader = ? AND stream = ?"
 _FIND = "SELECT shard, sequence FROM penstock_positions WHERE reader = ? AND stream = ?"
 
+_MARKS: dict[str, Callable[[int], str]] = {
+    "qmark": lambda n: "?",
+    "numeric": lambda n: f":{n}",
+    "named": lambda n: f":v{n}",
+    "format": lambda n: "%s",
+    "pyformat": lambda n: f"%(v{n})s",
+}
+"""How drivers have the place of the value of a number marked."""
+
 
 class Positions:
     """Positions of one reader in a table of a database, reached by a connection as Python's DB-API has it.
@@ -36,9 +47,7 @@ class Positions:
     def __init__(self, connection: Any, reader: str) -> None:
         self._connection = connection
         self._reader = reader
-        # Drivers mark the places of values in two ways; no other is in use among databases.
-        driver = type(connection).__module__.partition(".")[0]
-        self._mark = "?" if driver in ("sqlite3", "duckdb", "_duckdb") else "%s"
+        self._style = _style_of(connection)
         self._run(_MAKE)
         connection.commit()
 
@@ -72,10 +81,29 @@ class Positions:
         return {int(shard): json.loads(text) for shard, text in found}
 
     def _run(self, statement: str, *values: Any) -> Any:
-        text = statement.replace("?", self._mark)
+        *parts, last = statement.split("?")
+        text = "".join(part + _MARKS[self._style](n) for n, part in enumerate(parts, 1)) + last
+        by_name = self._style in ("named", "pyformat")
+        given: Any = {f"v{n}": value for n, value in enumerate(values, 1)} if by_name else values
         if hasattr(self._connection, "execute"):
             # Where a cursor would be a transaction of its own, as in DuckDB, the connection is not.
-            return self._connection.execute(text, values)
+            return self._connection.execute(text, given)
         cursor = self._connection.cursor()
-        cursor.execute(text, values)
+        cursor.execute(text, given)
         return cursor
+
+
+def _style_of(connection: Any) -> str:
+    """How the driver marks the places of values: its module says so, or the package that the module is in."""
+    for kind in type(connection).__mro__:
+        name = kind.__module__
+        while name:
+            style = getattr(sys.modules.get(name), "paramstyle", None)
+            if style in _MARKS:
+                return str(style)
+            name = name.rpartition(".")[0]
+    raise InputError(
+        "not-a-connection",
+        f"a {type(connection).__qualname__} is no connection of a driver of Python's DB-API",
+        hint="give what the driver's own connect() gives",
+    )

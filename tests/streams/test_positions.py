@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import duckdb
 import pytest
@@ -100,3 +104,79 @@ def test_is_kept_by_other_databases() -> None:
     database.rollback()
     assert positions.kept("news") == {0: 4}
     database.close()
+
+
+class Driver(ModuleType):
+    """A driver of SQLite that marks the places of values in a way of its own, as other databases' do."""
+
+    def __init__(self, style: str, mark: str) -> None:
+        super().__init__(f"driver_{style}")
+        self.paramstyle = style
+        self._mark = re.compile(mark)
+        self.Connection = type(
+            "Connection", (Connection,), {"__module__": f"{self.__name__}.inner", "driver": self}
+        )
+
+    def execute(self, cursor: sqlite3.Cursor, text: str, values: Any) -> None:
+        assert "?" not in text
+        if isinstance(values, dict):
+            values = [values[name] for name in self._mark.findall(text)]
+        plain, count = self._mark.subn("?", text)
+        assert count == len(values)
+        cursor.execute(plain, values)
+
+
+class Connection:
+    driver: Driver
+
+    def __init__(self) -> None:
+        self._inner = sqlite3.connect(":memory:")
+        self.commit = self._inner.commit
+        self.rollback = self._inner.rollback
+        self.close = self._inner.close
+
+    def cursor(self) -> Cursor:
+        return Cursor(self.driver, self._inner.cursor())
+
+
+class Cursor:
+    def __init__(self, driver: Driver, inner: sqlite3.Cursor) -> None:
+        self._driver, self._inner = driver, inner
+        self.fetchall = inner.fetchall
+
+    def execute(self, text: str, values: Any = ()) -> None:
+        self._driver.execute(self._inner, text, values)
+
+
+@pytest.mark.parametrize(
+    ("style", "mark"),
+    [("format", "%s"), ("pyformat", r"%\((\w+)\)s"), ("named", r":([a-z]\w*)"), ("numeric", r":\d+")],
+)
+def test_values_are_marked_as_the_driver_has_it(
+    style: str, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(style, mark)
+    monkeypatch.setitem(sys.modules, driver.__name__, driver)
+    database = driver.Connection()
+    positions = Positions(database, "one")
+    positions.keep(message(4))
+    database.commit()
+    positions.keep(message(5))
+    assert positions.kept("news") == {0: 5}
+    database.rollback()
+    assert positions.kept("news") == {0: 4}
+    positions.forget("news")
+    assert positions.kept("news") == {}
+    database.close()
+
+
+def test_a_kind_of_ones_own_is_of_its_driver() -> None:
+    class Own(sqlite3.Connection):
+        """Adds nothing."""
+
+    database = sqlite3.connect(":memory:", factory=Own)
+    assert Positions(database, "one").kept("news") == {}
+    database.close()
+    with pytest.raises(PenstockError) as refused:
+        Positions("totals.db", "one")
+    assert refused.value.code == "not-a-connection"
