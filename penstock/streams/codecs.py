@@ -36,7 +36,7 @@ def as_bytes(value: Payload, encode: Codec) -> bytes:
 
 def _json(value: Any) -> bytes:
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as failure:
         raise InputError("bad-payload", f"not a value of JSON: {failure}") from None
 

@@ -14,22 +14,27 @@ from penstock.streams import Record
 from penstock.streams.codecs import as_bytes, codec
 
 NOON = datetime(2024, 2, 3, 12, tzinfo=timezone.utc)
-scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text()
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10
-)
+
+
+def values(*, infinite: bool) -> st.SearchStrategy[Any]:
+    floats = st.floats(allow_nan=False, allow_infinity=infinite)
+    scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | floats | st.text()
+    some = st.recursive(
+        scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10
+    )
+    return some.filter(lambda value: not isinstance(value, str))
 
 
 def sent(value: Any, format: str) -> Record:
     return Record("news", 0, 0, NOON, as_bytes(value, codec(format)))
 
 
-@given(values.filter(lambda value: not isinstance(value, str)))
+@given(values(infinite=False))
 def test_json_comes_back(value: Any) -> None:
     assert sent(value, "json").json() == value
 
 
-@given(values.filter(lambda value: not isinstance(value, str)))
+@given(values(infinite=True))
 def test_msgpack_comes_back(value: Any) -> None:
     assert sent(value, "msgpack").msgpack() == value
 
@@ -56,7 +61,10 @@ def test_a_dict_is_a_line_of_csv() -> None:
 
 @pytest.mark.parametrize(
     ("value", "format"),
-    [({1, 2}, "json"), (object(), "json"), ({1}, "msgpack"), (2**70, "msgpack"), (5, "csv"), (5, "raw")],
+    [
+        *(({1, 2}, "json"), ({"a": [float("nan")]}, "json"), (float("-inf"), "json"), (object(), "json")),
+        *(({1}, "msgpack"), (2**70, "msgpack"), (5, "csv"), (5, "raw")),
+    ],
 )
 def test_refuses_what_a_format_cannot_say(value: object, format: str) -> None:
     with pytest.raises(PenstockError) as refused:
