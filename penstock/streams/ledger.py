@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from penstock.errors import PenstockError, RunError
 from penstock.streams.base import Place, Producer, Receipt
+from penstock.streams.untold import Untold
 
 OVERHEAD = 200
 """Bytes that a message takes beside its payload, about."""
@@ -35,6 +36,8 @@ class Pending(Receipt):
             self._ledger.wait_for(self, timeout)
             if not self.done:
                 raise RunError("not-stored-yet", "the message was not stored in that time")
+        if self.failure is not None:
+            self._ledger.told(self)
         return super().result()
 
 
@@ -49,7 +52,7 @@ class Ledger:
         self._bytes = 0
         self._taken = 0
         self._settled = 0
-        self._failed: list[Pending] = []
+        self._untold: Untold[Pending] = Untold()
         self.closed = False
         self.changed = threading.Condition()
 
@@ -76,8 +79,8 @@ class Ledger:
             for receipt in receipts:
                 self._bytes -= receipt.size
                 self._settled += 1
-                if receipt.failure is not None and not self._silent:
-                    self._failed.append(receipt)
+                if receipt.failure is not None and not self._silent and not receipt.asked:
+                    self._untold.keep(receipt, receipt.failure)
             self.changed.notify_all()
 
     def wait(self, timeout: float | None) -> None:
@@ -91,6 +94,11 @@ class Ledger:
                     raise RunError("not-stored-yet", f"{until - self._settled} messages are not stored yet")
                 self.changed.wait(left)
 
+    def told(self, receipt: Pending) -> None:
+        """Somebody knows that it failed."""
+        with self.changed:
+            self._untold.told(receipt)
+
     def wait_for(self, receipt: Pending, timeout: float | None) -> None:
         """Returns when this one is settled, or after so long."""
         with self.changed:
@@ -100,10 +108,9 @@ class Ledger:
         """Waits until all that was taken is settled, and raises the first failure that was not told yet."""
         self.wait(timeout)
         with self.changed:
-            failed, self._failed = self._failed, []
-        for receipt in failed:
-            if receipt.failure is not None and not receipt.asked:
-                raise receipt.failure
+            failure = self._untold.take()
+        if failure is not None:
+            raise failure
 
     def close(self) -> None:
         """Takes no more."""

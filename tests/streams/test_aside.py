@@ -95,7 +95,7 @@ def test_who_gives_up_often_takes_no_more_threads() -> None:
 
 
 def test_any_number_of_receipts_is_awaited_by_one_thread() -> None:
-    async def talk() -> list[object]:
+    async def talk() -> list[Place | BaseException]:
         producer = Boxed()
         receipts = [producer.send(b"bad" if n == 7 else str(n)) for n in range(3000)]
         before = threading.active_count()
@@ -104,7 +104,7 @@ def test_any_number_of_receipts_is_awaited_by_one_thread() -> None:
         await asyncio.sleep(0.05)
         threads = threading.active_count() - before
         producer.gate.set()
-        results = list(await asyncio.gather(*awaited, return_exceptions=True))
+        results = await asyncio.gather(*awaited, return_exceptions=True)
         await producer.aclose()
         assert threads <= 1
         return results

@@ -23,6 +23,7 @@ from penstock.streams.kafka.options import StreamOptions
 from penstock.streams.kafka.transaction import Transactions
 from penstock.streams.message import Headers
 from penstock.streams.producer import ROOM, Unkeyed
+from penstock.streams.untold import Untold
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -100,8 +101,7 @@ class KafkaProducer(Producer):
                 raise missing(stream, there)
             cluster.create(stream, AS_SET, AS_SET, {}, hint="penstock stream create says how")
         self._largest = int(cluster.config_of(stream).get("max.message.bytes") or 1_000_000)
-        self._failures: dict[KafkaReceipt, PenstockError] = {}
-        """Those that nobody was told of."""
+        self._untold: Untold[KafkaReceipt] = Untold()
         self._is_due = cycle([False] * (POLL_EVERY - 1) + [True])
         self._closed = False
         self._clients: list[confluent_kafka.Producer] = []
@@ -279,12 +279,12 @@ class KafkaProducer(Producer):
             return RunError("rolled-back", "the transaction of the message was rolled back")
         failure = explained(error, self.options, self.stream)
         if self.delivery != "at_most_once":
-            self._failures[receipt] = failure
+            self._untold.keep(receipt, failure)
         return failure
 
     def told(self, receipt: KafkaReceipt) -> None:
         """For receipts: somebody knows of the failure."""
-        self._failures.pop(receipt, None)
+        self._untold.told(receipt)
 
     def serve(self, seconds: float) -> None:
         """Lets receipts know what has become of their messages."""
@@ -309,8 +309,8 @@ class KafkaProducer(Producer):
         self._tell()
 
     def _tell(self) -> None:
-        failures, self._failures = self._failures, {}
-        for failure in failures.values():
+        failure = self._untold.take()
+        if failure is not None:
             raise failure
 
     def transaction(self, consumer: Consumer | None = None) -> AbstractContextManager[None]:
