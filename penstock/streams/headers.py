@@ -23,6 +23,11 @@ def pack(
     return plain, urlencode(packed)
 
 
+def size_of(texts: Mapping[str, str]) -> int:
+    """How large these are, about."""
+    return sum(map(len, texts)) + sum(map(len, texts.values()))
+
+
 def unpack(text: str) -> Headers:
     """What `pack` made one text of."""
     found = parse_qsl(text, keep_blank_values=True, encoding="latin-1")

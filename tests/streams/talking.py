@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.streams import Consumer, Message, Streamer
+from penstock.streams import Consumer, Message, Producer, Streamer
 
 Reach = Callable[..., Streamer]
 PATIENCE = 60.0
@@ -88,6 +88,12 @@ def put(streamer: Streamer, stream: str, count: int, first: int = 0) -> list[Any
     with streamer.producer(stream) as producer:
         receipts = [producer.send(f"{n}") for n in range(first, first + count)]
     return [receipt.result() for receipt in receipts]
+
+
+def fill(producer: Producer) -> None:
+    """Keys and headers of 30 kB, and no payloads."""
+    for _ in range(3):
+        producer.send(b"", key="k" * 5000, headers={"h": "x" * 5000})
 
 
 def received(consumer: Consumer, count: int) -> list[Message]:

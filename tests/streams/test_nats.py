@@ -20,7 +20,7 @@ from penstock.uri import Uri
 from tests.servers.nats import PASSWORD, USER
 from tests.waiting import until
 
-from .talking import Member, Reach, code_of, got, numbers, put, seen_before_a_kill
+from .talking import Member, Reach, code_of, fill, got, numbers, put, seen_before_a_kill
 
 pytestmark = pytest.mark.server
 
@@ -193,6 +193,11 @@ def test_what_is_sent_while_the_server_is_away_comes_once(nats: Any, reach: Reac
     with streamer.consumer(stream, mode="repeat") as consumer:
         assert got(consumer, 4) == ["before", "0", "1", "2"]
         assert consumer.next(timeout=0.3) is None
+
+
+def test_keys_and_headers_take_room(nats: Any, reach: Reach, stream: str) -> None:
+    with reach("?buffer=20kb").producer(stream) as producer, nats.down():
+        assert code_of(lambda: fill(producer)) == "buffer-full"
 
 
 def test_consumers_read_on_after_a_restart(nats: Any, reach: Reach, stream: str) -> None:

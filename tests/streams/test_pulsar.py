@@ -29,7 +29,7 @@ from tests.cli.shell import command
 from tests.servers.pulsar import token
 from tests.waiting import until
 
-from .talking import MEMBER, Reach, code_of, got, numbers, put, received
+from .talking import MEMBER, Reach, code_of, fill, got, numbers, put, received
 
 pytestmark = pytest.mark.server
 
@@ -277,6 +277,16 @@ def test_a_group_is_moved(reach: Reach, stream: str) -> None:
         assert got(consumer, 1) == ["10"]
 
 
+def test_who_sends_what_the_client_cannot_take_waits_for_nothing(reach: Reach, stream: str) -> None:
+    with reach().producer(stream) as producer:
+        with pytest.raises(TypeError):
+            producer.send("x", headers={"\ud800": "half of a letter"})
+        place = producer.send("y").result(30)
+        producer.flush(30)
+    with reach().admin() as admin:
+        assert [shard.last for shard in admin.describe(stream).shards] == [place.sequence]
+
+
 # Servers that go.
 
 
@@ -285,6 +295,7 @@ def test_nothing_is_lost_when_the_server_is_away(pulsar: Any, reach: Reach, stre
     hasty = reach(query="&timeout=4s")
     put(streamer, stream, 3)
     producer, tired = streamer.producer(stream), hasty.producer(stream)
+    wordy = streamer.producer(f"{stream}-2")
     alone = streamer.consumer(stream, mode="repeat")
     member = streamer.consumer(stream, mode="repeat", group="g")
     late = streamer.consumer(stream, mode="latest")
@@ -298,6 +309,7 @@ def test_nothing_is_lost_when_the_server_is_away(pulsar: Any, reach: Reach, stre
         with pytest.raises(PenstockError) as full:
             list(map(producer.send, ["x" * 10_000] * 3))
         assert full.value.code == "buffer-full"
+        assert code_of(lambda: fill(wordy)) == "buffer-full"
         assert code_of(lambda: producer.flush(0.1)) == "not-stored-yet"
         assert not any(receipt.done for receipt in receipts)
         assert code_of(tired.send("never").result) == "server-unreachable"

@@ -18,7 +18,7 @@ from penstock.uri import Uri
 from tests.servers.redis import PASSWORD, USER
 from tests.waiting import until
 
-from .talking import Member, Reach, code_of, got, numbers, put, seen_before_a_kill
+from .talking import Member, Reach, code_of, fill, got, numbers, put, seen_before_a_kill
 
 pytestmark = pytest.mark.server
 
@@ -262,6 +262,11 @@ def test_a_full_buffer_is_told_and_flushing_makes_room(redis: Any, reach: Reach,
             assert code_of(lambda: producer.flush(0.1)) == "not-stored-yet"
         producer.flush(30)
         producer.send("x" * 1000).result(30)
+
+
+def test_keys_and_headers_take_room(redis: Any, reach: Reach, stream: str) -> None:
+    with reach("?buffer=20kb").producer(stream) as producer, redis.down():
+        assert code_of(lambda: fill(producer)) == "buffer-full"
 
 
 def test_a_server_that_stays_away_is_told(redis: Any, reach: Reach, stream: str) -> None:

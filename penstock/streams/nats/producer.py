@@ -9,6 +9,7 @@ import uuid
 
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
 from penstock.streams.codecs import Codec
+from penstock.streams.headers import size_of
 from penstock.streams.ledger import Pending
 from penstock.streams.nats.connection import Server, explain, is_passing
 from penstock.streams.nats.messages import headers_of
@@ -44,7 +45,8 @@ class NatsProducer(Producer):
         known = (
             id if id is not None and self._delivery == "exactly_once" else f"{self._own}-{next(self._turn)}"
         )
-        return self._outbox.put((payload, headers_of(known, key, timestamp, headers)), len(payload))
+        told = headers_of(known, key, timestamp, headers)
+        return self._outbox.put((payload, told), len(payload) + size_of(told))
 
     def flush(self, timeout: float | None = None) -> None:
         self._outbox.flush(timeout)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
 from penstock.streams.codecs import Codec
+from penstock.streams.headers import size_of
 from penstock.streams.ledger import Ledger, Pending
 from penstock.streams.pulsar.connection import Cluster, explain, explained
 from penstock.streams.pulsar.messages import Id, told_of
@@ -40,8 +41,13 @@ class PulsarProducer(Producer):
     def _put(self, outgoing: Outgoing) -> Receipt:
         payload, key, timestamp, headers, _, _ = outgoing
         told = told_of(key, timestamp, headers)
-        receipt = self._ledger.take(len(payload))
-        self._sender.send_async(payload, self._settling(receipt), **told)
+        size = len(payload) + len(told.get("partition_key", "")) + size_of(told["properties"])
+        receipt = self._ledger.take(size)
+        try:
+            self._sender.send_async(payload, self._settling(receipt), **told)
+        except BaseException:
+            self._ledger.settled([receipt])  # the client has not taken it, and nobody waits for it
+            raise
         return receipt
 
     def _settling(self, receipt: Pending) -> Callable[[Any, Any], None]:

@@ -87,7 +87,7 @@ class RedisProducer(Producer):
         shard = (turn if key is None else crc32(key)) % self._layout.shards
         # A message without an id has one of its own, so that it is not stored twice when it is sent again.
         entry = NewEntry(shard, fields_of(payload, key, timestamp, headers), id or f"{self._own}-{turn}")
-        return self._outbox.put(entry, len(payload))
+        return self._outbox.put(entry, sum(map(len, entry.fields)))
 
     def flush(self, timeout: float | None = None) -> None:
         self._outbox.flush(timeout)
