@@ -22,8 +22,8 @@ import pulsar as client
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.streams import Admin, Positions, Retention, Streamer, connect
-from penstock.streams.pulsar import Pulsar
+from penstock.streams import Admin, Consumer, Positions, Retention, Streamer, connect
+from penstock.streams.pulsar import Pulsar, cursors
 from penstock.uri import Uri
 from tests.cli.shell import command
 from tests.servers.pulsar import token
@@ -165,6 +165,47 @@ def test_messages_that_are_gone_are_told(pulsar: Any, reach: Reach, stream: str)
         consumer.rewind(places[2].sequence)
         assert code_of(consumer.recv) == "lost-messages"
     database.close()
+
+
+def hurried(reach: Reach, stream: str, monkeypatch: pytest.MonkeyPatch) -> Consumer:
+    """A reader that has read four of ten messages, and whose client has fetched a few more."""
+    monkeypatch.setattr(cursors, "QUEUE", 2)
+    monkeypatch.setattr(cursors, "BEHIND", 0.0)  # as if all that was long ago
+    put(reach(), stream, 10)
+    consumer = reach().consumer(stream, mode="repeat")
+    assert [consumer.next(timeout=30).text() for _ in range(4)] == numbers(0, 4)
+    return consumer
+
+
+def test_messages_that_go_while_they_are_read_are_told(
+    pulsar: Any, reach: Reach, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who comes again after a broken link is given what is left, and not told of the rest."""
+    topic = f"persistent/public/default/{stream}"
+    with hurried(reach, stream, monkeypatch) as consumer:
+        pulsar.call("PUT", f"{topic}/unload")
+        put(reach(), stream, 10, 10)
+        pulsar.call("DELETE", f"{topic}/truncate")
+        put(reach(), stream, 10, 20)
+        seen = []
+        with pytest.raises(PenstockError) as told:
+            seen += [consumer.next(timeout=30).text() for _ in range(16)]
+        assert told.value.code == "lost-messages"
+        consumer._go("earliest")
+        assert got(consumer, 20) == numbers(10, 30)
+
+
+def test_what_is_passed_over_and_there_is_read(
+    pulsar: Any, reach: Reach, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"persistent/public/default/{stream}"
+    with hurried(reach, stream, monkeypatch) as consumer:
+        pulsar.call("DELETE", f"{topic}/truncate")  # of what is still written to, nothing is removed
+        put(reach(), stream, 10, 10)
+        assert got(consumer, 16) == numbers(4, 20)
+        pulsar.call("PUT", f"{topic}/unload")
+        put(reach(), stream, 10, 20)
+        assert got(consumer, 10) == numbers(20, 30)
 
 
 @pytest.mark.parametrize("group", [None, "g"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 QUEUE = 1000
 """Messages that the client fetches ahead."""
 ANSWER_MS = 10_000
+BEHIND = 5.0
+"""Seconds within which nothing is removed that was stored meanwhile."""
 
 
 class Cursor:
@@ -37,6 +40,12 @@ class Cursor:
         self._floor: Id | None = None
         """What must not be gone."""
         self._reader: pulsar.Reader | None = None
+        self._opened_now = False
+        """Nothing came since the reader was opened, which was after a look at what is left."""
+        self._has_holes = False
+        """Entries are missing that are no messages, such as marks of transactions."""
+        self._caught_up = float("-inf")
+        """When it was last seen that nothing, or only what is new, was left to read."""
 
     # Where it stands.
 
@@ -99,10 +108,40 @@ class Cursor:
         if self._reader is None:
             self._check()
             self._reader = self._opened(self.after, inclusive=self.inclusive)
+            self._opened_now = True
+        begun = time.monotonic()
         found = taken(self._reader.read_next, self.stream, self.shard, most, wait, self._cluster)
+        found = found[: self._count_in_order(found, kept_up=begun - self._caught_up < BEHIND)]
         if found:
-            self.after, self.inclusive, self._floor = found[-1].id, False, None
+            self.after, self.inclusive, self._floor = found[-1].id, False, found[-1].id
+        if found[-1].age < BEHIND if found else self.connected:
+            self._caught_up = time.monotonic()
         return found
+
+    def _count_in_order(self, found: list[Received], *, kept_up: bool) -> int:
+        """How many follow each other.
+
+        A broker removes what a reader has not read yet, and goes on with what is left. Then the reader is
+        opened again where it stood, which tells of what is gone, and gives what is not.
+        """
+        last = self.after
+        for place, message in enumerate(found):
+            if last is not None and self._opened_now:
+                self._has_holes |= _is_hole(last, message.id)
+            elif last is not None and not self._follows(last, message.id, kept_up=kept_up):
+                self.stop()
+                return place
+            self._opened_now, last = False, message.id
+        return len(found)
+
+    def _follows(self, last: Id, next: Id, *, kept_up: bool) -> bool:
+        if last.ledger == next.ledger:
+            return self._has_holes or not _is_hole(last, next)
+        ledgers = self._rest.ledgers(self.topic)
+        if last.ledger not in ledgers:
+            return kept_up
+        between = any(entries for ledger, entries in ledgers.items() if last.ledger < ledger < next.ledger)
+        return last.entry + 1 >= ledgers[last.ledger] and not between
 
     def has_more(self) -> bool:
         """Asks the server."""
@@ -146,6 +185,11 @@ class Cursor:
             return client.create_reader(
                 self.topic.full, start, receiver_queue_size=QUEUE, start_message_id_inclusive=inclusive
             )
+
+
+def _is_hole(last: Id, next: Id) -> bool:
+    """Whether entries of one ledger are between them."""
+    return last.ledger == next.ledger and next.entry > last.entry + 1
 
 
 def cursors_of(cluster: Cluster, rest: Rest, topics: list[Topic]) -> list[Cursor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +62,11 @@ class Received(OfShard):
     @property
     def in_batch(self) -> bool:
         return bool(self.message.message_id().batch_index() >= 0)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was sent."""
+        return abs(time.time() - int(self.message.publish_timestamp()) / 1000)
 
     @property
     def timestamp(self) -> datetime:

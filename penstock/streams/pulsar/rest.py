@@ -114,14 +114,15 @@ class Rest:
 
     def first(self, topic: Topic) -> Id | None:
         """The first message of a shard; None when there is none."""
+        return next((Id(ledger, 0, 0) for ledger, entries in self.ledgers(topic).items() if entries), None)
+
+    def ledgers(self, topic: Topic) -> dict[int, int]:
+        """How many entries are in each ledger of a shard, in their order."""
         told = self._of(topic, "internalStats")
-        current = int(told["currentLedgerEntries"])
-        ledgers = told["ledgers"]
-        for place, ledger in enumerate(ledgers):
-            entries = current if place == len(ledgers) - 1 else int(ledger["entries"])
-            if entries > 0:
-                return Id(int(ledger["ledgerId"]), 0, 0)
-        return None
+        found = {int(ledger["ledgerId"]): int(ledger["entries"]) for ledger in told["ledgers"]}
+        if found:
+            found[list(found)[-1]] = int(told["currentLedgerEntries"])
+        return found
 
     def last(self, topic: Topic) -> Id | None:
         """The last message of a shard; None when there never was one."""
