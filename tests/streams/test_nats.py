@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nats as client
 import pytest
@@ -18,6 +19,7 @@ from penstock.streams.nats import Nats
 from penstock.streams.nats.consumer import NatsConsumer
 from penstock.uri import Uri
 from tests.servers.nats import PASSWORD, USER
+from tests.servers.nats import Nats as Server
 from tests.waiting import until
 
 from .talking import Member, Reach, code_of, fill, got, numbers, put, seen_before_a_kill
@@ -274,6 +276,32 @@ def test_passwords_are_asked_for_and_not_told(strict_nats: Any, stream: str) -> 
         streamer.producer(stream)
     assert wrong.value.code == "bad-credentials"
     assert "wrong-one" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_comes_with_tls_and_a_token(tmp_path: Path, stream: str, verify: bool) -> None:
+    with Server(tmp_path, secure=True, verify=verify) as server:
+        trust = f"timeout=5s&tls_trust={server.certificate}"
+        own = f"&tls_certificate={server.keystore}" if verify else ""
+        token = quote(PASSWORD)
+        for uri in (
+            f"nats://{token}@{server.address}?{trust}{own}",
+            f"nats://{server.address}?{trust}{own}&token={token}",
+        ):
+            with Nats(Uri.parse(uri)) as streamer:
+                put(streamer, stream, 1)
+        for uri, code in {
+            f"nats://wrong-one@{server.address}?{trust}{own}": "bad-credentials",
+            f"nats://{token}@{server.address}": "tls",
+            f"nats://{token}@{server.address}?tls_trust={tmp_path}/nothing.pem": "tls",
+            f"nats://{token}@{server.address}?tls_trust={server.log}": "tls",
+            f"nats://{server.address}?{trust}&credentials={tmp_path}/nothing.creds": "bad-credentials",
+        }.items():
+            with Nats(Uri.parse(uri)) as streamer, pytest.raises(PenstockError) as refused:
+                streamer.producer(stream)
+            assert refused.value.code == code
+            assert "wrong-one" not in str(refused.value)
+            assert token not in str(refused.value)
 
 
 def test_refuses_what_makes_no_sense(reach: Reach, stream: str) -> None:

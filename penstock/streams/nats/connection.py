@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 import threading
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from penstock.errors import DataError, InputError, PenstockError, RunError, SetupError
 from penstock.options import Duration, Options, Setting, Size, bind
@@ -27,6 +29,17 @@ Result = TypeVar("Result")
 class Connection(Options):
     """What may stand in the query of a nats:// URI."""
 
+    token: SecretStr | None = Field(None, description="Token that lets in, as nats://token@host does.")
+    credentials: str | None = Field(
+        None, description="File of a user's credentials (.creds), for which the package nkeys is needed."
+    )
+    tls_trust: str | None = Field(
+        None, description="PEM file of the certificates to trust; the system's own unless given."
+    )
+    tls_certificate: str | None = Field(
+        None, description="PEM file of the certificate that lets in, with its key if tls_key names none."
+    )
+    tls_key: str | None = Field(None, description="PEM file of the key of that certificate.")
     timeout: Duration = Field(timedelta(seconds=30), description="How long a server may be away.")
     buffer: Size = Field(64 << 20, description="Bytes that a producer holds until they are stored.")
     claim_after: Duration = Field(
@@ -50,6 +63,8 @@ class Server:
         self._client: Client | None = None
         self._js: JetStreamContext | None = None
         self._errors: list[str] = []
+        self._tls: ssl.SSLError | None = None
+        """Why there is no secure connection, when it was tried last."""
         self._lock = threading.Lock()
 
     @property
@@ -105,13 +120,15 @@ class Server:
         import nats.errors
 
         self._errors.clear()
+        self._tls = None
         self._refused = asyncio.Event()
         servers = [f"nats://{_with_port(server)}" for server in self.uri.authority.split(",")]
-        login = {"user": self.uri.user, "password": self.uri.password} if self.uri.user else {}
         patience = min(CONNECT, self.options.timeout.total_seconds())
         connecting = nats.connect(
             servers,
-            **login,
+            **self._login(),
+            # Whether it is used, the server says.
+            tls=self._context(),
             name="penstock",
             connect_timeout=int(max(1, patience)),
             max_reconnect_attempts=-1,
@@ -126,14 +143,62 @@ class Server:
         try:
             return await task
         except (nats.errors.Error, OSError, asyncio.CancelledError) as failure:
+            if self._tls is not None:
+                raise _insecure(self.uri, self._tls) from None
             said = "; ".join(dict.fromkeys(self._errors)) or str(failure) or "no answer"
             raise explain(asyncio.TimeoutError(), self.uri, said) from None
+
+    def _login(self) -> dict[str, Any]:
+        uri, options = self.uri, self.options
+        if options.credentials is not None:
+            _exists("bad-credentials", options.credentials)
+            try:
+                import nkeys  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+            except ImportError:
+                raise SetupError(
+                    "missing-package", "credentials of NATS need the package nkeys", hint="pip install nkeys"
+                ) from None
+            return {"user_credentials": options.credentials}
+        if options.token is not None:
+            return {"token": options.token.get_secret_value()}
+        if uri.user and uri.password is None:
+            return {"token": uri.user}
+        return {"user": uri.user, "password": uri.password} if uri.user else {}
+
+    def _context(self) -> ssl.SSLContext | None:
+        options = self.options
+        files = (options.tls_trust, options.tls_certificate, options.tls_key)
+        if files == (None, None, None):
+            return None  # the client makes one, should it be needed
+        for file in filter(None, files):
+            _exists("tls", file)
+        try:
+            context = ssl.create_default_context(cafile=options.tls_trust)
+            if options.tls_certificate is not None:
+                context.load_cert_chain(options.tls_certificate, options.tls_key)
+        except ssl.SSLError as failure:
+            raise _insecure(self.uri, failure) from None
+        return context
 
     async def _failed(self, failure: Exception) -> None:
         # Kept for who waits in vain; the client itself tries again.
         self._errors[:] = [*self._errors[-4:], str(failure) or type(failure).__name__]
-        if _is_refusal(str(failure)):
+        self._tls = failure if isinstance(failure, ssl.SSLError) else None
+        if self._tls is not None or _is_refusal(str(failure)):
             self._refused.set()
+
+
+def _exists(code: str, file: str) -> None:
+    if not os.path.isfile(file):
+        raise SetupError(code, f"there is no file '{file}'", hint="its whole path says where it is")
+
+
+def _insecure(uri: Uri, failure: ssl.SSLError) -> SetupError:
+    return SetupError(
+        "tls",
+        f"no secure connection to the NATS server at {uri.authority}: {failure}",
+        hint="tls_trust, or SSL_CERT_FILE, names the file of certificates to trust",
+    )
 
 
 def _is_refusal(said: str) -> bool:
@@ -172,11 +237,11 @@ def explain(failure: BaseException, uri: Uri, said: str | None = None) -> Pensto
 
     said = said or str(failure) or type(failure).__name__
     if _is_refusal(said):
-        who = f" of user '{uri.user}'" if uri.user else ""
+        who = f" of user '{uri.user}'" if uri.user and uri.password is not None else ""
         return SetupError(
             "bad-credentials",
             f"the NATS server at {uri.authority} refuses the credentials{who}",
-            hint="nats://user:password@host:port",
+            hint="nats://user:password@host:port, or nats://token@host:port",
         )
     if isinstance(failure, errors.MaxPayloadError):
         return DataError("too-large", f"the message is larger than the NATS server at {uri.authority} takes")
