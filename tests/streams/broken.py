@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.streams import Consumer, Message, Producer, Receipt, Streamer
+from penstock.streams import Admin, Consumer, Message, Producer, Receipt, Retention, Streamer
 from penstock.streams.base import Outgoing, Start
+from penstock.streams.file.admin import FileAdmin
 from penstock.streams.file.consumer import FileConsumer
 from penstock.streams.file.producer import FileProducer
 from penstock.streams.file.streamer import FileStreamer
@@ -21,9 +22,10 @@ class BrokenSubject(Subject):
     required = frozenset({"replay"})
     producing: type[FileProducer] = FileProducer
     consuming: type[FileConsumer] = FileConsumer
+    looking: type[FileAdmin] = FileAdmin
 
     def streamer(self) -> Streamer:
-        producing, consuming = self.producing, self.consuming
+        producing, consuming, looking = self.producing, self.consuming, self.looking
 
         class Broken(FileStreamer):
             def producer(self, *names: Any, **options: Any) -> Producer:
@@ -38,6 +40,11 @@ class BrokenSubject(Subject):
                 made.__class__ = consuming
                 return made
 
+            def admin(self) -> Admin:
+                made = super().admin()
+                made.__class__ = looking
+                return made
+
         return Broken(Uri.parse(f"file://{self.place}"))
 
 
@@ -46,6 +53,39 @@ class Dropping(FileProducer):
         if outgoing.payload == b"message 17":
             outgoing = outgoing._replace(payload=b"message 16")
         return super()._put(outgoing)
+
+
+class Changing(FileProducer):
+    """Stores every message with something else beside its payload than was said."""
+
+    changes: dict[str, Callable[[Any], Any]]
+
+    def _put(self, outgoing: Outgoing) -> Receipt:
+        changed = {name: change(getattr(outgoing, name)) for name, change in self.changes.items()}
+        return super()._put(outgoing._replace(**changed))
+
+
+class Keyless(Changing):
+    changes = {"key": lambda key: key and key[:1]}
+
+
+class OneOfEach(Changing):
+    """Keeps the last of several headers with one name."""
+
+    changes = {"headers": dict}
+
+
+class Timeless(Changing):
+    changes = {"timestamp": lambda time: None}
+
+
+class Unknowing(Changing):
+    changes = {"id": lambda id: None}
+
+
+class Careless(FileAdmin):
+    def create(self, stream: str, *, shards: int = 1, retention: Retention | None = None) -> None:
+        super().create(stream, shards=shards)
 
 
 class Doubling(FileConsumer):
@@ -123,6 +163,26 @@ class Splitting(FileProducer):
 
 class DropsMessages(BrokenSubject):
     producing = Dropping
+
+
+class CutsKeys(BrokenSubject):
+    producing = Keyless
+
+
+class DropsHeaders(BrokenSubject):
+    producing = OneOfEach
+
+
+class KeepsNoTimes(BrokenSubject):
+    producing = Timeless
+
+
+class KnowsNoIds(BrokenSubject):
+    producing = Unknowing
+
+
+class KeepsNoRetention(BrokenSubject):
+    looking = Careless
 
 
 class DoublesMessages(BrokenSubject):

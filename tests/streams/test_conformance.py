@@ -10,15 +10,21 @@ import pytest
 from penstock.streams import Streamer
 from penstock.uri import Uri
 
+from . import conformance as suite
 from . import conformance_groups as groups
 from . import conformance_transactions as transactions
 from .broken import (
     BrokenSubject,
     CommitsTooEarly,
+    CutsKeys,
     DoublesMessages,
+    DropsHeaders,
     DropsMessages,
     ForgetsCommits,
     ForgetsPositions,
+    KeepsNoRetention,
+    KeepsNoTimes,
+    KnowsNoIds,
     MixesMessages,
     NeverMoves,
     SharesNothing,
@@ -92,6 +98,12 @@ def test_conforms(subject: Subject, check: Check) -> None:
         (MixesMessages, gives_messages_in_order, "in another order"),
         (NeverMoves, rewinds, "rewound: 3 of 3 messages are missing"),
         (NeverMoves, seeks_a_time, "sought a time between: 10 of 10 messages are missing"),
+        (CutsKeys, suite.keeps_keys, "other keys"),
+        (DropsHeaders, suite.keeps_headers, "other headers"),
+        (KeepsNoTimes, suite.keeps_timestamps, "another time"),
+        (KeepsNoTimes, suite.takes_times_without_a_zone, "sent at other times"),
+        (KnowsNoIds, suite.stores_an_id_once, "stored .'message 0', 'message 1', 'message 1'"),
+        (KeepsNoRetention, suite.keeps_the_retention, "asked for Retention"),
         (ForgetsCommits, groups.goes_on_after_closing, "read after closing"),
         (ForgetsCommits, groups.tells_lag, "the lag is"),
         (CommitsTooEarly, groups.goes_on_after_a_crash, "after a crash"),
