@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from penstock.errors import PenstockError, RunError
 from penstock.streams.aside import aside, begin, within
@@ -25,6 +25,8 @@ BATCH = 10_000
 """How many messages a consumer holds ready at most."""
 AWAY = ("server-unreachable", "broker-unreachable")
 """What errors say of a server that may be back soon."""
+AT_ONCE = 0.5
+"""Seconds for which `recv` waits for an answer at most, of a server that hangs or is away."""
 UNANSWERED = 60.0
 """Seconds for which it may be unknown how far a consumer is, since nobody answers."""
 
@@ -34,6 +36,9 @@ class Consumer(Closing, ABC):
 
     In the mode `repeat` a message counts as processed when the next one is asked for, or by `commit`.
     """
+
+    looks_aside: ClassVar[bool] = False
+    """Whether to fetch what is there may take long; then `recv` does it in a thread."""
 
     def __init__(self) -> None:
         self._ready: list[Any] = []
@@ -49,6 +54,8 @@ class Consumer(Closing, ABC):
         self._lock = threading.RLock()
         self._filling: Future[None] | None = None
         """What fetches for who awaits, or for somebody who was cancelled."""
+        self._overdue: Future[None] | None = None
+        """What fetches for a `recv` that has not waited for it."""
         self._unanswered: float | None = None
         """Since when nobody tells how far it is."""
         self.ended = False
@@ -87,6 +94,8 @@ class Consumer(Closing, ABC):
 
     def recv(self) -> Message | None:
         """The next message, or None when there is none now."""
+        if self.looks_aside:
+            return next(iter(self._at_hand(1) or self._soon()), None)
         return self._take(0.0)
 
     @overload
@@ -242,6 +251,20 @@ class Consumer(Closing, ABC):
             if not self._is_left():
                 self._pass(self._given())
                 self._hold(self._fetch(most, wait))
+
+    def _soon(self) -> list[Message]:
+        """What comes in a moment; what comes later, the next look finds."""
+        from concurrent.futures import wait
+
+        looking, self._overdue = self._overdue, None
+        if looking is None:
+            looking = begin(self._refill, 0.0)
+            wait([looking], AT_ONCE)
+        if looking.done():
+            looking.result()
+        else:
+            self._overdue = looking
+        return self._at_hand(1)
 
     async def _fill(self, wait: float = 1.0, most: int = BATCH) -> None:
         """As `_refill`, in a thread; what is being fetched for somebody who was cancelled is waited for."""

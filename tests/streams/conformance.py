@@ -56,6 +56,26 @@ def gives_nothing_when_there_is_nothing(subject: Subject) -> None:
         assert consumer.recv() is None
 
 
+def looks_without_waiting(subject: Subject) -> None:
+    """Also at a server that hangs."""
+    for group in (None, "g") if "groups" in subject.required else (None,):
+        stream = subject.create()
+        with (
+            subject.streamer() as streamer,
+            streamer.consumer(stream, mode="repeat", group=group) as consumer,
+        ):
+            send(subject, stream, ["one"])
+            same_texts(receive(subject, consumer, 1), ["one"], "before")
+            with subject.hung():
+                for _ in range(3):
+                    begun = time.monotonic()
+                    assert consumer.recv() is None, "received what nobody sent"
+                    took = time.monotonic() - begun
+                    assert took < 2.0, f"recv took {took:.1f} s"
+            send(subject, stream, ["two"])
+            same_texts(receive(subject, consumer, 1), ["two"], "after")
+
+
 def receipts_tell_the_place(subject: Subject) -> None:
     stream = subject.create()
     with (
@@ -553,6 +573,7 @@ Check = Callable[[Subject], None]
 BASIC: tuple[Check, ...] = (
     gives_messages_in_order,
     gives_nothing_when_there_is_nothing,
+    looks_without_waiting,
     receipts_tell_the_place,
     pours,
     iterates,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -44,6 +47,18 @@ class Subject:
     def crash(self, consumer: Consumer) -> None:
         """Ends a consumer as if its process had been killed: nothing more is committed."""
         consumer._close()
+
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """The server, if there is one, answers nothing for the length of a block."""
+        pid = getattr(self.place, "pid", None)
+        if pid is not None:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            if pid is not None:
+                os.kill(pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Removes what was made."""

@@ -277,6 +277,23 @@ def test_refuses_what_cannot_be() -> None:
     assert code_of(lambda: to.admin()) == "no-admin"
 
 
+def test_who_looks_does_not_wait_for_a_server_that_hangs() -> None:
+    frames = []
+    with served(lambda connection: connection.send("in")) as port:
+        consumer = streamer(port).consumer(mode="repeat")
+        frames.append(consumer.next(timeout=30))
+    with socket.create_server(("127.0.0.1", port)):  # takes connections, and says nothing
+        for _ in range(20):
+            begun = time.monotonic()
+            assert consumer.recv() is None
+            assert time.monotonic() - begun < 5
+            time.sleep(0.05)
+    with served(lambda connection: connection.send("again"), port):
+        frames.append(consumer.next(timeout=60))
+    assert [frame and frame.text() for frame in frames] == ["in", "again"]
+    consumer.close()
+
+
 def test_a_password_may_have_any_character() -> None:
     password = "pa'ss/?# w@rd"
     check = basic_auth(realm="tests", credentials=("me", password))

@@ -31,6 +31,8 @@ PAUSE = 0.1
 class Patient(Consumer):
     """Bears that the server is away, for as long as it may be."""
 
+    looks_aside = True
+
     def __init__(self, server: Server) -> None:
         super().__init__()
         self._server = server

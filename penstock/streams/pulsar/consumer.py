@@ -43,6 +43,8 @@ class Source(Protocol):
 class Patient(Consumer):
     """Bears that the server is away, for as long as it may be."""
 
+    looks_aside = True
+
     def __init__(self, cluster: Cluster, rest: Rest, topics: list[Topic]) -> None:
         super().__init__()
         self._cluster = cluster

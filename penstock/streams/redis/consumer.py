@@ -31,6 +31,8 @@ ANSWER = 16 << 20
 class Patient(Consumer):
     """Bears that the server is away, for as long as it may be."""
 
+    looks_aside = True
+
     def __init__(self, client: redis.Redis, uri: Uri, options: Connection) -> None:
         super().__init__()
         self._client = client

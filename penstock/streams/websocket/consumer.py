@@ -16,6 +16,8 @@ from penstock.streams.websocket.socket import Socket, pauses
 class WebSocketConsumer(Consumer):
     """Counts frames from 1, over all connections that it makes."""
 
+    looks_aside = True
+
     def __init__(self, loop: Loop, address: str, shown: str, stream: str, *, again: bool) -> None:
         super().__init__()
         self._loop = loop
