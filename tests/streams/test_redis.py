@@ -264,6 +264,24 @@ def test_a_full_buffer_is_told_and_flushing_makes_room(redis: Any, reach: Reach,
         producer.send("x" * 1000).result(30)
 
 
+@pytest.mark.parametrize("group", [None, "g"])
+def test_large_messages_come_a_few_at_once(reach: Reach, stream: str, group: str | None) -> None:
+    """Redis counts entries alone, of each shard."""
+    streamer = reach()
+    with streamer.admin() as admin:
+        admin.create(stream, shards=2)
+    with streamer.producer(stream) as producer:
+        for n in range(100):
+            producer.send(bytes([n]) * 500_000)
+    seen = []
+    with streamer.consumer(stream, mode="repeat", group=group) as consumer:
+        while len(seen) < 100 and (some := consumer.batch(timeout=30)):
+            assert sum(len(message.payload) for message in some) < 30_000_000
+            seen += [message.payload[0] for message in some]
+            consumer.commit()
+    assert sorted(seen) == list(range(100))
+
+
 def test_keys_and_headers_take_room(redis: Any, reach: Reach, stream: str) -> None:
     with reach("?buffer=20kb").producer(stream) as producer, redis.down():
         assert code_of(lambda: fill(producer)) == "buffer-full"

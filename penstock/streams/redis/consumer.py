@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 BLOCK = 1.0
 """Seconds that the server holds an answer back at most, when there are no messages."""
 PAUSE = 0.1
-PAGE = 500
-"""Entries that are asked for at once, before it is known how large they are."""
+PAGE = 50
+"""Entries that are asked for at once, before it is known how large they are; then more and more."""
+GROWTH = 4
 ANSWER = 16 << 20
 """Bytes that an answer may have, about."""
 
@@ -75,11 +76,16 @@ class Patient(Consumer):
         self._away = None
         return result
 
-    def _learn(self, entries: Sequence[tuple[bytes, list[bytes]]]) -> None:
+    def _learn(self, found: Iterable[Sequence[tuple[bytes, list[bytes]]]]) -> None:
         """Sizes the next answers by some of the entries of this one: Redis counts entries alone."""
-        some = entries[:: len(entries) // 20 + 1]
-        size = sum(len(part) for _, fields in some for part in fields) // len(some)
-        self._page = max(10, min(BATCH, ANSWER // (size + 1)))
+        some = [entry for entries in found for entry in entries[:: len(entries) // 20 + 1]]
+        if some:
+            size = sum(len(part) for _, fields in some for part in fields) // len(some)
+            self._page = max(1, min(BATCH, GROWTH * self._page, ANSWER // (size + 1)))
+
+    def _of_each(self, shards: int) -> int:
+        """How many entries each of so many shards is asked for."""
+        return max(1, self._page // shards)
 
     def _insist(self, call: Callable[[], Any]) -> None:
         """Tries until the server has answered, which must not be with None."""
@@ -111,7 +117,7 @@ class RedisConsumer(Patient):
                     cursor.place(client, start)
 
     def _read(self, most: int) -> list[Message]:
-        most = min(most, self._page)
+        most = min(most, self._of_each(len(self._cursors)))
         # In one transaction, so that nothing is removed between the look at the extents and the read.
         pipeline = self._client.pipeline(transaction=True)
         for cursor in self._cursors:
@@ -125,9 +131,9 @@ class RedisConsumer(Patient):
             cursor.check(extent)
             found = entries.get(cursor.key.encode())
             if found:
-                self._learn(found)
                 cursor.move(Id.of(found[-1][0]), len(found), extent, at_end=len(found) < most)
                 messages += [Entry(cursor.stream, cursor.shard, id, fields) for id, fields in found]
+        self._learn(entries.values())
         return messages
 
     def _wait(self, seconds: float) -> None:

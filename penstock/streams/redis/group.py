@@ -125,11 +125,12 @@ class GroupConsumer(Patient):
             late, self._late = self._late, []
             return late
         if time.monotonic() - self._claimed >= self._patience / 3000:
-            claimed = [message for cursor in share for message in self._claim(cursor, min(most, self._page))]
+            each = min(most, self._of_each(len(share)))
+            claimed = [message for cursor in share for message in self._claim(cursor, each)]
             if claimed:
                 return claimed
             self._claimed = time.monotonic()
-        return self._new(share, min(most, MOST, self._page))
+        return self._new(share, min(most, MOST, self._of_each(len(share))))
 
     def _claim(self, cursor: Cursor, most: int) -> list[Message]:
         """What others hold, and have been silent about for too long."""
@@ -157,9 +158,8 @@ class GroupConsumer(Patient):
         for cursor, extent, groups in zip(share, told[::2], told[1::2], strict=True):
             loss = loss or self._loss(cursor, Extent.of(extent), groups)
             found = entries.get(cursor.key.encode(), ())
-            if found:
-                self._learn(found)
             messages += [Entry(cursor.stream, cursor.shard, id, fields) for id, fields in found]
+        self._learn(entries.values())
         if loss is not None:
             self._late = messages
             raise loss
