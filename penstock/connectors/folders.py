@@ -152,20 +152,25 @@ def unknown_in(spark: SparkSession, path: str, request: ReadRequest) -> tuple[Un
 def facts(spark: SparkSession, path: str, *, recursive: bool = False) -> dict[str, Value]:
     """How many files a path means, their size in bytes, and how many values each partition key has."""
     storage = stores.of(spark, stores.absolute(path))
-    files = find(storage, path, recursive)
-    _, values = partitions_of(files, _written_root(path))
-    told: dict[str, Value] = {"files": len(files), "size": sum(map(storage.size, files))}
+    files = _entries(storage, path, recursive)
+    _, values = partitions_of([file.path for file in files], _written_root(path))
+    sizes = (storage.size(file.path) if file.size is None else file.size for file in files)
+    told: dict[str, Value] = {"files": len(files), "size": sum(sizes)}
     return told | ({"partitions": {key: len(set(texts)) for key, texts in values.items()}} if values else {})
 
 
 def find(storage: Storage, path: str, recursive: bool = False) -> list[str]:
     """The files that a source's path means."""
-    files: list[str] = []
+    return [entry.path for entry in _entries(storage, path, recursive)]
+
+
+def _entries(storage: Storage, path: str, recursive: bool) -> list[Entry]:
+    files: list[Entry] = []
     for entry in stores.glob(storage, stores.absolute(as_glob(path))):
         if entry.is_folder:
-            files += stores.files_below(storage, entry.path, recursive=recursive)
+            files += stores.entries_below(storage, entry.path, recursive=recursive)
         else:
-            files.append(entry.path)
+            files.append(entry)
     return files
 
 

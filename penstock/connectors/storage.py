@@ -9,7 +9,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SetupError
@@ -31,6 +31,8 @@ class Entry:
 
     path: str
     is_folder: bool
+    size: int | None = field(default=None, compare=False)
+    """Its bytes, where a listing tells them."""
 
     @property
     def name(self) -> str:
@@ -134,7 +136,7 @@ class Hadoop(Storage):
     def find(self, path: str) -> Entry | None:
         try:
             with _told():
-                return Entry(path, self._fs.getFileStatus(self._path(path)).isDirectory())
+                return _entry(path, self._fs.getFileStatus(self._path(path)))
         except FileNotFoundError:
             return None
 
@@ -145,7 +147,7 @@ class Hadoop(Storage):
         except FileNotFoundError:
             return []
         # Azure's lists a folder twice that has a blob of its own.
-        entries = {Entry(join(folder, s.getPath().getName()), s.isDirectory()) for s in statuses}
+        entries = {_entry(join(folder, s.getPath().getName()), s) for s in statuses}
         return sorted(entries, key=lambda e: e.path)
 
     def size(self, path: str) -> int:
@@ -240,6 +242,10 @@ class Hadoop(Storage):
         """Ends the connection: the next one is made anew, with the settings of then."""
         with _told():
             self._fs.close()
+
+
+def _entry(path: str, status: Any) -> Entry:
+    return Entry(path, bool(status.isDirectory()), int(status.getLen()))
 
 
 @contextmanager
@@ -358,10 +364,15 @@ def is_partition(name: str) -> bool:
 
 def files_below(storage: Storage, folder: str, *, recursive: bool = False) -> Iterator[str]:
     """The visible files in a folder and in its partition folders, or in all folders below it."""
+    return (entry.path for entry in entries_below(storage, folder, recursive=recursive))
+
+
+def entries_below(storage: Storage, folder: str, *, recursive: bool = False) -> Iterator[Entry]:
+    """The same files, with what the listing tells of them."""
     for entry in storage.children(folder):
         if entry.hidden:
             continue
         if not entry.is_folder:
-            yield entry.path
+            yield entry
         elif recursive or is_partition(entry.name):
-            yield from files_below(storage, entry.path, recursive=recursive)
+            yield from entries_below(storage, entry.path, recursive=recursive)
