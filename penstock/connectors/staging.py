@@ -222,6 +222,13 @@ def partition_columns(frame: DataFrame, target: Target, names: Sequence[str]) ->
     """The columns that become folders: those of `names` that are no keys of the path, which stand there."""
     in_path = target.partition_keys()
     known = {column.lower(): column for column in reversed(frame.columns)}
+    doubled = next((key.name for key in target.partitions() if key.name.lower() in known), None)
+    if doubled is not None:
+        raise OptionError(
+            "doubled-column",
+            f"there would be two columns '{doubled}', and readers would see the path's, not that of the rows",
+            hint="give the column of the rows, or the key of the path, another name, or leave the column out",
+        )
     for name in names:
         if name.lower() not in {*known, *in_path}:
             raise OptionError(

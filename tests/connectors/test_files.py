@@ -319,13 +319,18 @@ UNREAD = "SELECT raise_error('the rows are read') AS id, 'x' AS region, now() AS
         ({"partition_by": "dat, region"}, "unknown-column", "'dat'", "did you mean 'date'?"),
         ({"timestamp_column": "ats"}, "unknown-column", "no column 'ats'", "did you mean 'at'?"),
         ({"partition_by": "at, region, id"}, "no-columns-left", "all col", "leave one out, or select more"),
+        ({"path": "/o/Region={YYYY}/*.json"}, "doubled-column", "two columns 'Region'",
+         "give the column of the rows, or the key of the path, another name, or leave the column out"),
+        ({"path": "/o/region={YYYY}/*.json", "partition_by": "region"}, "doubled-column", "two columns",
+         "give the column of the rows, or the key of the path, another name, or leave the column out"),
     ],
 )  # fmt: skip
 def test_what_partition_by_names_is_checked_before_reading(
     spark: SparkSession, options: dict[str, Any], code: str, message: str, hint: str
 ) -> None:
+    sink = Sink(**{"path": "/o/date={YYYY-MM-DD}/*.json", **options})
     with pytest.raises(OptionError, match=message) as caught:
-        FILES.check_rows(spark.sql(UNREAD), Sink(path="/o/date={YYYY-MM-DD}/*.json", **options), JSON)
+        FILES.check_rows(spark.sql(UNREAD), sink, JSON)
     assert (caught.value.code, caught.value.hint) == (code, hint)
 
 
@@ -426,6 +431,16 @@ def test_a_batch_that_runs_again_moves_its_rows(spark: SparkSession, tmp_path: P
     write(spark.sql("SELECT 1 AS id, 'b' AS k"), path, JSON, partition_by="k")
     assert folders(tmp_path) == ["k=b"]
     assert not (tmp_path / "k=a").exists()
+
+
+@pytest.mark.spark
+def test_columns_that_come_later_are_not_those_of_the_path(spark: SparkSession, tmp_path: Path) -> None:
+    path = f"{tmp_path}/day={{YYYY-MM-DD}}/*.json"
+    write(spark.sql("SELECT 1 AS id"), path, JSON)
+    with pytest.raises(OptionError) as caught:
+        write(spark.sql("SELECT 2 AS id, '2020-01-01' AS day"), path, JSON, number=1)
+    assert caught.value.code == "doubled-column"
+    assert rows(read(spark, f"{tmp_path}/", JSON)) == [(1, NOON.date())]
 
 
 @pytest.mark.spark
