@@ -185,6 +185,8 @@ class Batch:
     """A folder for what a part must keep until the batch is done, such as the rows that were refused."""
     streaming: bool = False
     """Whether others follow."""
+    again: bool = True
+    """Whether it may have run before, and have left something: not so only where that is certain."""
 
 
 @dataclass(frozen=True)

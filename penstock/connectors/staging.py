@@ -111,7 +111,8 @@ def _commit(frame: DataFrame, delivery: Delivery, committer: Committer, storage:
     # Invariant 2
     target = delivery.target
     folder, name = target.folder_of(now), target.name.partition("*")[0] + delivery.label
-    committer.clear(storage, folder, name)
+    if delivery.batch.again:
+        committer.clear(storage, folder, name)
     old = set(_replaced(storage, delivery, now))
     try:
         settings = {**committer.settings(name), "mapreduce.output.basename": name}
@@ -276,6 +277,8 @@ def _replaced(storage: Storage, delivery: Delivery, now: str) -> Iterator[str]:
     By the batch's time, a path means one folder; by the rows' times, all that it could have written.
     """
     # Invariant 3
+    if delivery.mode != "overwrite" and not delivery.batch.again:
+        return  # to look for what cannot be there would cost more with each batch
     for path in delivery.target.data_files(storage, None if delivery.timestamp_column else now):
         if delivery.mode == "overwrite" or delivery.is_own(path):
             yield path

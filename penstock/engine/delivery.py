@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ class Run:
     """Waits before a retry; may raise when there is to be none."""
     on_retry: Callable[[str, Exception, float], None] = lambda label, failure, seconds: None
     streaming: bool = False
+    again: bool = True
+    """Whether it may have run before."""
     replay: str | None = None
     """What sets its number apart from those of the pipeline's own batches."""
 
@@ -61,7 +64,9 @@ class Run:
     def batch(self, sink: str, target: Write | None = None) -> Batch:
         pipeline = "-".join(filter(None, (self.state.id, self.replay)))
         form = target.format if target else None
-        return Batch(pipeline, sink, self.number, self.time, form, str(self.folder), self.streaming)
+        return Batch(
+            pipeline, sink, self.number, self.time, form, str(self.folder), self.streaming, self.again
+        )
 
 
 def check_targets(spark: SparkSession, sinks: Sequence[Write], *, streaming: bool = False) -> None:
@@ -183,10 +188,12 @@ class _Delivery:
                 self.accounts.dead_letters.append(place)
 
     def _write(self, frame: DataFrame, sink: Write, batch: Batch) -> Sequence[Refused]:
-        options = sink.options
+        options, tries = sink.options, count()
         with _placed(sink), paced(frame, options.rate_limit) as rows:
             return retried(
-                lambda: sink.connector.write(rows, options, batch),
+                lambda: sink.connector.write(
+                    rows, options, replace(batch, again=batch.again or next(tries) > 0)
+                ),
                 retries=options.retries,
                 backoff=options.retry_backoff,
                 is_passing=lambda failure: failures.is_passing(failure, sink.connectors),

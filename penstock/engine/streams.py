@@ -79,6 +79,8 @@ class Stream:
         self._stopping, self._started = Event(), Event()
         self._cause: Exception | None = None
         self._last: int | None = None
+        self._again = True
+        """Whether the next batch may have run before: the first of a query may, all others are new."""
         self._lease: Lease | None = None
         self._thread = Thread(target=self._run, name=f"penstock-{entry.name}", daemon=True)
 
@@ -274,6 +276,7 @@ class Stream:
         planned = self._state.planned()
         where = f"at the {limits.start} position" if planned is None else f"after batch {planned}"
         self._tell(f"{self.name}: begins {where}")
+        self._again = True
         if realtime.is_wanted(self._plan) and not self._bounded:
             obstacle = realtime.obstacle(self._plan) or self._obstacle_here()
             if obstacle is None:
@@ -359,7 +362,7 @@ class Stream:
             except Exception as failure:
                 self._cause = failure
                 raise
-            self._last = number
+            self._last, self._again = number, False
 
     def _deliver(self, frame: DataFrame, number: int) -> None:
         assert self._lease is not None
@@ -369,7 +372,7 @@ class Stream:
         if any(what is not None for what in told):
             self._state.remember(number, told)
         time = self._state.time_of(number)
-        run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True)
+        run = Run(self._state, number, time, self._pause, self._on_retry, streaming=True, again=self._again)
         self._columns.follow(spark, self._unbounded(), records, atomic=self._is_atomic())
         try:
             done = self._move(spark, records, run)
@@ -377,7 +380,7 @@ class Stream:
             if not failures.met_unknown(failure):
                 raise
             self._columns.look(spark, self._unbounded(), records)
-            done = self._move(spark, records, run)
+            done = self._move(spark, records, replace(run, again=True))
         self.progress.add(done)
         self._watch.delivered(number, done)
 

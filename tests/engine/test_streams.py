@@ -11,11 +11,13 @@ import duckdb
 import pytest
 
 from penstock.api import Pipeline, Ran, Session
+from penstock.connectors.base import Batch
+from penstock.connectors.files import Files
 from penstock.errors import PenstockError
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +64,31 @@ def test_reads_what_there_is_and_goes_on_from_there(session: Session) -> None:
     assert caught_up(session, COPY.format(more="")).rows == 1
     assert caught_up(session, COPY.format(more="")).batches == 0
     assert ids() == [1, 2, 3]
+
+
+def test_only_a_batch_that_may_have_run_looks_for_what_it_left(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+    write = Files.write
+
+    def failing_once(files: Files, frame: DataFrame, sink: Any, batch: Batch) -> Any:
+        seen.append((batch.number, batch.again))
+        write(files, frame, sink, batch)
+        if seen == [(0, True), (1, False)]:
+            raise ConnectionError("it is written, but nobody was told")
+        return ()
+
+    monkeypatch.setattr(Files, "write", failing_once)
+    monkeypatch.setattr(Files, "is_passing", lambda files, failure: isinstance(failure, ConnectionError))
+    text = COPY.format(more=", files_per_batch = 1") + " WITH (retries = 1, retry_backoff = '1 ms')"
+    for n in range(3):
+        put(f"{n}.jsonl", n)
+    assert caught_up(session, text).batches == 3
+    put("3.jsonl", 3)
+    caught_up(session, text)
+    assert seen == [(0, True), (1, False), (1, True), (2, False), (3, True)]
+    assert ids() == [0, 1, 2, 3]
 
 
 def test_goes_on_as_files_appear_until_it_is_stopped(session: Session) -> None:
