@@ -36,6 +36,7 @@ from penstock.connectors.base import (
 from penstock.connectors.staging import (
     Committer,
     Delivery,
+    check_format,
     check_writable,
     column_of,
     deliver,
@@ -237,6 +238,8 @@ class Files(Connector):
 
     def check_rows(self, frame: DataFrame, sink: Any, format: Format | None) -> None:
         partition_columns(frame, sink.target, sink.partition_by)
+        if format is not None:
+            check_format(frame, sink.target, format)
         if sink.timestamp_column and sink.target.templated:
             column_of(frame, sink.timestamp_column)
         if sink.register_as:

@@ -105,6 +105,8 @@ class Access(Options):
             "attempts.maximum": "2",
             "retry.limit": "3",
             "connection.establish.timeout": "10s",
+            # Local files go the way of all others, not by a second client, which not all stores understand.
+            "optimized.copy.from.local.enabled": "false",
         }
         named = {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in own.items() if value is not None}
         return {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem", **named}

@@ -8,10 +8,12 @@ what it left before, and whoever reads the folder, with whatever tool, sees each
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 from uuid import uuid4
@@ -20,7 +22,7 @@ from zoneinfo import ZoneInfo
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Batch, Format
 from penstock.connectors.session_settings import changed
-from penstock.connectors.storage import Storage, join
+from penstock.connectors.storage import Hadoop, Local, Storage, join
 from penstock.connectors.templates import NO_VALUE, Target, uncompressed
 from penstock.errors import DataError, OptionError, SetupError, did_you_mean
 from penstock.schema import quoted
@@ -117,7 +119,7 @@ def _commit(frame: DataFrame, delivery: Delivery, committer: Committer, storage:
     try:
         settings = {**committer.settings(name), "mapreduce.output.basename": name}
         with changed(frame.sparkSession, settings):
-            _stage(frame, delivery, folder)
+            _stage(frame, delivery, storage, folder)
     except BaseException:
         with suppress(Exception):
             committer.clear(storage, folder, name)
@@ -135,7 +137,7 @@ def _move_in(frame: DataFrame, delivery: Delivery, storage: Storage, now: str) -
     try:
         storage.delete(aside)
         with changed(frame.sparkSession, ASIDE):
-            _stage(frame, delivery, aside)
+            _stage(frame, delivery, storage, aside)
         moves = dict(_destinations(storage, delivery, aside, now))
         old = set(_replaced(storage, delivery, now))
         for source, place in moves.items():
@@ -196,7 +198,7 @@ def _check_way(storage: Storage, target: Target, made: str | None) -> None:
         raise DataError("folder-in-the-way", f"{file} is a folder, but the path has it as a file", hint=hint)
 
 
-def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
+def _stage(frame: DataFrame, delivery: Delivery, storage: Storage, folder: str) -> None:
     from pyspark.sql import functions as f
 
     target = delivery.target
@@ -205,9 +207,39 @@ def _stage(frame: DataFrame, delivery: Delivery, folder: str) -> None:
         time = f.col(quoted(column_of(frame, delivery.timestamp_column))).cast("timestamp")
         frame = frame.withColumn(_PATH_COLUMN, target.expression(time))
         keys.insert(0, _PATH_COLUMN)
-    rows = delivery.rows_per_file
-    with changed(frame.sparkSession, {"spark.sql.files.maxRecordsPerFile": str(rows)} if rows else {}):
-        delivery.format.write(frame.coalesce(1) if target.single else frame, folder, tuple(keys))
+    limit = delivery.rows_per_file
+    with changed(frame.sparkSession, {"spark.sql.files.maxRecordsPerFile": str(limit)} if limit else {}):
+        rows = frame.coalesce(1) if target.single else frame
+        if isinstance(storage, Hadoop) and not delivery.format.by_spark:
+            _upload(rows, delivery, storage, folder, tuple(keys))
+        else:
+            delivery.format.write(rows, folder, tuple(keys))
+
+
+def _upload(
+    frame: DataFrame, delivery: Delivery, storage: Hadoop, folder: str, keys: tuple[str, ...]
+) -> None:
+    """By way of a local folder, for a format that is written nowhere else."""
+    if delivery.batch.aside:
+        os.makedirs(delivery.batch.aside, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{delivery.label}-", dir=delivery.batch.aside) as scratch:
+        local = os.path.join(scratch, "files")
+        delivery.format.write(frame, local, keys)
+        for file in stores.files_below(Local(), local, recursive=True):
+            storage.put(file, join(folder, os.path.relpath(file, local)))
+
+
+def check_format(frame: DataFrame, target: Target, format: Format) -> None:
+    """Raises where workers cannot hand their files on."""
+    if not stores.is_remote(target.root) or format.by_spark:
+        return
+    master = frame.sparkSession.sparkContext.master or ""
+    if not master.startswith("local"):
+        raise OptionError(
+            "local-format",
+            f"{format.name} files go into stores only where Spark is one process, and here it is {master}",
+            hint="write another format, such as json, or set `master: local[*]`",
+        )
 
 
 def column_of(frame: DataFrame, name: str) -> str:

@@ -154,6 +154,11 @@ class Hadoop(Storage):
         with _told():
             return int(self._fs.getFileStatus(self._path(path)).getLen())
 
+    def put(self, file: str, target: str) -> None:
+        """Copies a local file."""
+        with _told():
+            self._fs.copyFromLocalFile(False, True, self._path(f"file://{file}"), self._path(target))
+
     def make_folder(self, path: str) -> None:
         with _told():
             made = self._fs.mkdirs(self._path(path))

@@ -75,13 +75,40 @@ def ids(store: BucketSubject, prefix: str) -> list[int]:
     return sorted(row["id"] for rows in tables(store, prefix).values() for row in rows)
 
 
-@pytest.mark.parametrize("ending", ["json", "csv.gz", "parquet", "orc", "avro"])
+@pytest.mark.parametrize("ending", ["json", "csv.gz", "parquet", "orc", "avro", "msgpack.gz"])
 def test_rows_go_and_come_back(session: Session, store: BucketSubject, ending: str) -> None:
     run(session, f"SELECT id, kind FROM 'rows.jsonl' INTO {end(store, f'out/*.{ending}')}")
     again = run(session, f"SELECT * FROM {end(store, f'out/*.{ending}')} INTO 'back/*.parquet'", name="back")
     assert again.rows == 10
     back = pq.read_table("back").to_pylist()
     assert sorted((int(r["id"]), r["kind"]) for r in back) == [(r["id"], r["kind"]) for r in ROWS]
+
+
+def test_text_and_bytes_go_and_come_back(session: Session, store: BucketSubject) -> None:
+    run(session, f"SELECT kind AS value FROM 'rows.jsonl' WHERE id < 3 INTO {end(store, 'out/a.txt')}")
+    text = f"SELECT value AS kind FROM {end(store, 'out/*.txt')} INTO 'back/*.parquet'"
+    assert run(session, text, name="text").rows == 3
+    assert sorted(pq.read_table("back")["kind"].to_pylist()) == ["a", "a", "b"]
+    source = end(store, "out/*", format="binary")
+    run(session, f"SELECT content, length FROM {source} INTO 'bytes/*.parquet'", name="bytes")
+    assert pq.read_table("bytes").to_pylist() == [{"content": store.content("out/a.txt"), "length": 6}]
+
+
+def test_messagepack_in_folders_by_time_and_column(session: Session, store: BucketSubject) -> None:
+    into = end(
+        store, "out/day={YYYY-MM-DD}/*.msgpack", timestamp_column="at", partition_by="kind", batch_size=2
+    )
+    text = f"SELECT id, kind, CAST(at AS TIMESTAMP) AS at FROM 'rows.jsonl' INTO {into}"
+    run(session, text)
+    names = store.keys("out/day=2024-03-02/kind=b/")
+    assert sum(name.endswith(".msgpack") for name in names) >= 3
+    back = f"SELECT day, kind, id FROM {end(store, 'out/', format='msgpack')} INTO 'back/*.parquet'"
+    assert run(session, back, name="back").rows == 10
+    found = sorted(pq.read_table("back").to_pylist(), key=lambda row: row["id"])
+    assert [(row["id"], row["kind"], str(row["day"])) for row in found] == [
+        (row["id"], row["kind"], row["at"][:10]) for row in ROWS
+    ]
+    assert not list(session.state.rglob("*.msgpack"))
 
 
 def test_partitions_are_replaced_and_read(session: Session, store: BucketSubject) -> None:
