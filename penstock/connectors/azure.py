@@ -16,7 +16,8 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from penstock.connectors import files
 from penstock.connectors.base import Uri
-from penstock.connectors.object_stores import ObjectStore, root_of, told
+from penstock.connectors.object_stores import InStore, ObjectStore, told
+from penstock.connectors.storage import root_of
 from penstock.options import Options
 
 _DOMAIN = "dfs.core.windows.net"
@@ -84,19 +85,21 @@ class Access(Options):
                 f"fs.azure.account.oauth2.msi.tenant.{host}": self.tenant_id,
                 f"fs.azure.account.oauth2.client.id.{host}": self.client_id,
             }
+        url = urlsplit(self.endpoint or "https:")
+        # The one setting of these that Hadoop does not know by account.
+        settings["fs.azure.always.use.https"] = str(url.scheme != "http").lower()
         if self.endpoint is not None:
-            url = urlsplit(self.endpoint)
             settings |= {
-                "fs.azure.abfs.endpoint": url.netloc,
-                "fs.azure.always.use.https": str(url.scheme == "https").lower(),
-                "fs.azure.fns.account.service.type": "BLOB",
-                "fs.azure.account.hns.enabled": "false",
+                f"fs.azure.abfs.endpoint.{host}": url.netloc,
+                f"fs.azure.fns.account.service.type.{host}": "BLOB",
+                f"fs.azure.account.hns.enabled.{host}": "false",
             }
         return {key: value for key, value in settings.items() if value is not None}
 
 
-class Location(Access):
-    """Where files stand."""
+class Location(Access, InStore):
+    begins = r"abfss?://[^/@]+@[^/]+"
+    expected = "azure://container/name and `account`, or abfss://container@account..."
 
     container: str | None = Field(None, description="The container, for a `path` that is only a name in it.")
     path: str = Field(
@@ -104,21 +107,13 @@ class Location(Access):
         " name with `container`; as for files.",
     )  # fmt: skip
 
-    @model_validator(mode="before")
     @classmethod
-    def _whole(cls, values: Any) -> Any:
-        """Paths as Hadoop writes them, with the account in them."""
-        path = values.get("path") or ""
-        if values.get("container") and "://" not in path:
-            path = f"azure://{values['container']}/{path.lstrip('/')}"
-        paths = {"path": path, "archive_to": values.get("archive_to")}
-        return {**values, **{key: named(text, values) for key, text in paths.items() if text}}
+    def named_root(cls, values: Mapping[str, Any]) -> str | None:
+        return f"azure://{values['container']}" if values.get("container") else None
 
-    @model_validator(mode="after")
-    def _in_an_account(self) -> Location:
-        if not re.match(r"abfss?://[^/@]+@[^/]+", self.path):
-            raise ValueError("expected azure://container/name and `account`, or abfss://container@account...")
-        return self
+    @classmethod
+    def spelled(cls, path: str, values: Mapping[str, Any]) -> str:
+        return named(path, values)
 
     def hadoop(self) -> dict[str, str]:
         return self.settings_for(root_of(self.path).rpartition("@")[2])
@@ -164,3 +159,6 @@ class Azure(ObjectStore):
     passing = re.compile(
         r"ConnectException|UnknownHostException|SocketTimeout|ServerBusy|OperationTimedOut|\b50[0-4]\b,"
     )
+
+    def entered_at(self, root: str) -> str:
+        return root.rpartition("@")[2]  # the account

@@ -64,7 +64,8 @@ class Source(SourceOptions):
         False, description="Whether watched files are deleted once their rows are delivered."
     )
     archive_to: str | None = Field(
-        None, description="A folder to which watched files are moved once their rows are delivered."
+        None,
+        description="A folder of the same store, to which watched files are moved once they are delivered.",
     )
 
     @model_validator(mode="after")
@@ -73,6 +74,16 @@ class Source(SourceOptions):
             raise ValueError("delete_after_read, archive_to and files_per_batch need watch = true")
         if self.delete_after_read and self.archive_to:
             raise ValueError("files are deleted or archived, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _archived_where_they_are(self) -> Source:
+        """Elsewhere a move would be a copy, by a way in that nobody has told."""
+        if self.archive_to is not None:
+            here, there = (stores.root_of(stores.absolute(path)) for path in (self.path, self.archive_to))
+            if here != there:
+                place = f"below {here}/, where they are" if here else "a local folder, as they are local"
+                raise ValueError(f"files can only be archived {place}, not in {self.archive_to}")
         return self
 
 

@@ -8,11 +8,13 @@ GOOGLE_APPLICATION_CREDENTIALS names.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field, SecretStr, model_validator
 
 from penstock.connectors import files
-from penstock.connectors.object_stores import COMMITTERS_JAR, ByManifest, ObjectStore, told
+from penstock.connectors.object_stores import COMMITTERS_JAR, ByManifest, InStore, ObjectStore, told
 from penstock.options import Options
 
 
@@ -58,12 +60,24 @@ class Access(Options):
         return {key: value for key, value in settings.items() if value is not None}
 
 
-class Source(Access, files.Source):
-    path: str = Field("", description="gs://bucket/key, as for files.")
+class Location(Access, InStore):
+    begins = r"gs://[^/]+"
+    expected = "a path in a bucket: gs://bucket/key, or `bucket` and `path`"
+
+    bucket: str | None = Field(None, description="The bucket, for a `path` that is only a key in it.")
+    path: str = Field("", description="gs://bucket/key, or a key with `bucket`; as for files.")
+
+    @classmethod
+    def named_root(cls, values: Mapping[str, Any]) -> str | None:
+        return f"gs://{values['bucket']}" if values.get("bucket") else None
 
 
-class Sink(Access, files.Sink):
-    path: str = Field("", description="gs://bucket/key, as for files.")
+class Source(Location, files.Source):
+    pass
+
+
+class Sink(Location, files.Sink):
+    pass
 
 
 class Gcs(ObjectStore):
@@ -84,3 +98,6 @@ class Gcs(ObjectStore):
     passing = re.compile(
         r"ConnectException|UnknownHostException|SocketTimeout|\b50\d (?:Service|Internal|Bad)"
     )
+
+    def entered_at(self, root: str) -> str:
+        return "gs"  # its settings know no bucket

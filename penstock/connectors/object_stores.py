@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import SecretStr
+from pydantic import SecretStr, model_validator
 
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Access, Batch, Column, ReadRequest, Refused
 from penstock.connectors.files import Files
 from penstock.connectors.staging import Committer
+from penstock.connectors.storage import root_of
 from penstock.errors import DataError, PenstockError, SetupError, said
+from penstock.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,9 +47,47 @@ def told(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 
 
-def root_of(path: str) -> str:
-    """The store's part of a path: `s3://bucket`."""
-    return stores.segments(path)[0].rstrip("/")
+class InStore(Options):
+    """Where files stand: at a path that begins with its store, or in a bucket that is named."""
+
+    begins: ClassVar[str]
+    """What a path there begins with, as Hadoop writes it."""
+    expected: ClassVar[str]
+    """The same for people, with other ways to say it."""
+
+    path: str
+
+    @classmethod
+    def named_root(cls, values: Mapping[str, Any]) -> str | None:
+        """What the bucket is called that these options name."""
+        return None
+
+    @classmethod
+    def spelled(cls, path: str, values: Mapping[str, Any]) -> str:
+        """A path as Hadoop writes it."""
+        return path
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, values: Any) -> Any:
+        """Paths without a scheme begin in the bucket: that of the options, or that of the files."""
+        path = values.get("path") or ""
+        root = cls.named_root(values)
+        whole = {"path": cls.spelled(_below(root, path.lstrip("/")) if root else path, values)}
+        if archive := values.get("archive_to"):
+            whole["archive_to"] = cls.spelled(_below(stores.root_of(whole["path"]), archive), values)
+        return {**values, **whole}
+
+    @model_validator(mode="after")
+    def _in_a_store(self) -> InStore:
+        if not re.match(self.begins, self.path):
+            raise ValueError(f"expected {self.expected}")
+        return self
+
+
+def _below(root: str, path: str) -> str:
+    """A path that says nothing of where it begins, in a store."""
+    return path if re.match(r"[/~]|file:|[^/]+://", path) else f"{root}/{path}"
 
 
 class ObjectStore(Files):
@@ -65,7 +105,12 @@ class ObjectStore(Files):
     """What is said when it cannot be reached, or is too busy."""
 
     def access(self, options: Any) -> Access | None:
-        return Access(options.hadoop(), root_of(options.path))
+        root = root_of(options.path)
+        return Access(options.hadoop(), root, self.entered_at(root))
+
+    def entered_at(self, root: str) -> str:
+        """What its settings are for: all that is there is entered in one way."""
+        return root.partition("://")[2]
 
     def check_target(self, spark: SparkSession, sink: Any) -> None:
         try:

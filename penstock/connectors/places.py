@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 from penstock.connectors import azure, gcs, s3
 from penstock.connectors import storage as stores
 from penstock.connectors.base import Connector, Places, Uri
-from penstock.connectors.object_stores import root_of
 from penstock.options import Options, Value
 
 _ACCESS: dict[str, type[Options]] = {
@@ -37,7 +36,7 @@ class Stored(s3.Access, gcs.Access, azure.Access):
 
     def hadoop(self) -> dict[str, str]:
         """What Hadoop is to know of the store."""
-        kind, root = _ACCESS.get(scheme_of(self.path)), root_of(self.path)
+        kind, root = _ACCESS.get(scheme_of(self.path)), stores.root_of(self.path)
         if kind is s3.Access:
             return s3.Access.settings_for(self, root.partition("://")[2])
         if kind is azure.Access:
@@ -88,9 +87,9 @@ class InPlaces(Connector):
         return scheme_of(path if _is_whole(path) else warehouse) or None
 
 
-def schemes_of(name: str) -> tuple[str, ...]:
-    """The schemes of such tables: in the warehouse, and in each store."""
-    return (name, *(f"{name}+{store}" for store in (*_ACCESS, "hdfs")))
+def schemes_of(name: str, *others: str) -> tuple[str, ...]:
+    """The schemes of such tables: in the warehouse, in each store of objects, and in `others`."""
+    return (name, *(f"{name}+{store}" for store in (*_ACCESS, *others)))
 
 
 def _is_whole(path: str) -> bool:

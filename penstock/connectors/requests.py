@@ -206,6 +206,8 @@ class Access:
     """Of Spark's session, as Hadoop names them: endpoints, credentials."""
     root: str | None = None
     """The file system's address, `s3://bucket`; None for settings of another kind."""
+    place: str | None = None
+    """What must be entered with just these settings by all of a statement: the root unless set."""
 
 
 @dataclass(frozen=True)

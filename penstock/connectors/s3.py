@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from penstock.connectors import files
-from penstock.connectors.object_stores import COMMITTERS_JAR, IN_PLACE, ObjectStore, root_of, told
+from penstock.connectors.object_stores import COMMITTERS_JAR, IN_PLACE, InStore, ObjectStore, told
 from penstock.connectors.staging import Committer
-from penstock.connectors.storage import Hadoop, Storage, join
+from penstock.connectors.storage import Hadoop, Storage, join, root_of
 from penstock.options import Options
 
 _SDK = "2.29.52"
@@ -121,26 +121,17 @@ class Access(Options):
         return f"{_PROVIDERS}AnonymousAWSCredentialsProvider" if self.anonymous else None
 
 
-class Location(Access):
-    """Where files stand."""
+class Location(Access, InStore):
+    begins = r"s3a?://[^/]+"
+    expected = "a path in a bucket: s3://bucket/key, or `bucket` and `path`"
 
     bucket: str | None = Field(None, description="The bucket, for a `path` that is only a key in it.")
     path: str = Field("", description="s3://bucket/key, or a key with `bucket`; as for files.",
                       validation_alias=AliasChoices("path", "prefix", "key"))  # fmt: skip
 
-    @model_validator(mode="before")
     @classmethod
-    def _whole(cls, values: Any) -> Any:
-        path = values.get("path") or ""
-        if values.get("bucket") and "://" not in path:
-            return {**values, "path": f"s3://{values['bucket']}/{path.lstrip('/')}"}
-        return values
-
-    @model_validator(mode="after")
-    def _in_a_bucket(self) -> Location:
-        if not re.match(r"s3a?://[^/]+", self.path):
-            raise ValueError("expected a path in a bucket: s3://bucket/key, or `bucket` and `path`")
-        return self
+    def named_root(cls, values: Mapping[str, Any]) -> str | None:
+        return f"s3://{values['bucket']}" if values.get("bucket") else None
 
     def hadoop(self) -> dict[str, str]:
         return self.settings_for(root_of(self.path).partition("://")[2])

@@ -296,6 +296,11 @@ def segments(path: str) -> tuple[str, list[str]]:
     return root, [name for name in path[len(root) :].split("/") if name]
 
 
+def root_of(path: str) -> str:
+    """The file system that an absolute path is in: `s3://bucket`; nothing for a local one."""
+    return segments(path)[0].rstrip("/")
+
+
 def is_wild(text: str) -> bool:
     return _WILD.search(text) is not None or _BRACES.search(text) is not None
 

@@ -20,8 +20,13 @@ _opened: dict[str, Mapping[str, str]] = {}
 def grant(spark: SparkSession, ends: Iterable[Scan | Write]) -> None:
     """Sets what the ends need; two that need the same setting in different ways are refused."""
     granted: dict[str, str] = {}
-    for end, access in _accesses(ends):
-        if any(granted.get(key, value) != value for key, value in access.settings.items()):
+    ways: dict[tuple[str, str], Mapping[str, str]] = {}
+    for end, connector, access in _accesses(ends):
+        place = access.place or access.root
+        # Settings of one way that the other lacks would be mixed into it.
+        known = ways.setdefault((connector, place), access.settings) if place else access.settings
+        same = all(granted.get(key, value) == value for key, value in access.settings.items())
+        if known != access.settings or not same:
             raise OptionError(
                 "two-accesses",
                 f"the statement reaches {access.root or end.label} in two ways",
@@ -35,12 +40,12 @@ def grant(spark: SparkSession, ends: Iterable[Scan | Write]) -> None:
             _open(spark, access.root, access.settings)
 
 
-def _accesses(ends: Iterable[Scan | Write]) -> Iterator[tuple[Scan | Write, Access]]:
+def _accesses(ends: Iterable[Scan | Write]) -> Iterator[tuple[Scan | Write, str, Access]]:
     for end in ends:
         for connector in end.connectors:
             access = connector.access(end.options)
             if access is not None:
-                yield end, access
+                yield end, connector.name, access
 
 
 def _open(spark: SparkSession, root: str, settings: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.api import Ran, Session
+from penstock.connectors.hdfs import Hdfs
 from penstock.errors import PenstockError
+from tests.servers.azure import Azurite
 
 from .buckets import AzureSubject, BucketSubject, GcsSubject, HdfsSubject, S3Subject
 
@@ -224,3 +227,34 @@ def test_a_store_that_is_away(session: Session, store: BucketSubject) -> None:
     with pytest.raises(PenstockError) as caught:
         run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}")
     assert caught.value.code == "store-unreachable", caught.value
+
+
+def test_a_name_node_that_is_away(session: Session) -> None:
+    """It is told, and waited for as the sink says."""
+    into = "INTO 'hdfs://127.0.0.1:9/out/*.parquet'"
+    for text in (
+        f"SELECT id FROM 'rows.jsonl' {into}",
+        "SELECT id FROM 'hdfs://127.0.0.1:9/in/*.parquet' INTO 'back/*.parquet'",
+    ):
+        with pytest.raises(PenstockError) as caught:
+            run(session, text)
+        assert caught.value.code == "store-unreachable", caught.value
+        assert "hdfs://127.0.0.1:9" in caught.value.message
+        assert Hdfs().is_passing(caught.value)
+
+
+def test_a_wrong_key_of_azure(session: Session, azurite: Azurite) -> None:
+    store = AzureSubject()
+    store.server = azurite
+    store.make_bucket()
+    wrong = end(store, "x/*.parquet", account_key=b64encode(b"not-the-right-one").decode())
+    for text in (
+        f"SELECT id FROM 'rows.jsonl' INTO {wrong}",
+        f"SELECT id FROM {wrong} INTO 'back/*.parquet'",
+    ):
+        with pytest.raises(PenstockError) as caught:
+            run(session, text)
+        assert caught.value.code == "access-denied", caught.value
+        assert caught.value.at is not None
+    run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'x/*.parquet')}")
+    assert ids(store, "x/") == list(range(10))

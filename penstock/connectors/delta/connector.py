@@ -98,7 +98,7 @@ class Sink(Place, TableSink):
 class Delta(InPlaces, Tables):
     name = "delta"
     aliases = ("delta-lake", "deltalake")
-    schemes = schemes_of("delta")
+    schemes = schemes_of("delta", "hdfs")
     jars = (
         "io.delta:delta-spark_4.1_2.13:4.4.0",
         "io.delta:delta-storage:4.4.0",

@@ -9,8 +9,9 @@ import json
 import os
 from configparser import ConfigParser
 
-from penstock.connectors.object_stores import root_of, told
+from penstock.connectors.object_stores import told
 from penstock.connectors.places import Stored, scheme_of
+from penstock.connectors.storage import root_of
 from penstock.errors import SetupError
 
 STORES = ("s3", "s3a", "gs", "azure", "az", "abfs", "abfss")

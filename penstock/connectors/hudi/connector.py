@@ -29,10 +29,10 @@ from penstock.connectors.hudi.access import access_of
 from penstock.connectors.hudi.locking import BUSY
 from penstock.connectors.hudi.options import Sink, Source
 from penstock.connectors.hudi.table import HIDDEN, Table, find
-from penstock.connectors.object_stores import root_of
 from penstock.connectors.places import InPlaces, schemes_of
 from penstock.connectors.scanned import Scanned
 from penstock.connectors.staging import check_writable
+from penstock.connectors.storage import root_of
 from penstock.connectors.templates import Target
 from penstock.errors import DataError, OptionError, PenstockError, SetupError, did_you_mean, said
 from penstock.options import Value
