@@ -71,6 +71,12 @@ class Access(Options):
         description="A profile of ~/.aws/credentials.",
         validation_alias=AliasChoices("profile", "aws_profile"),
     )
+    role_arn: str | None = Field(
+        None,
+        description="A role to take on, with the credentials that are given or found. The environment tells"
+        " where: AWS_REGION, and AWS_ENDPOINT_URL_STS for a store other than Amazon's.",
+        validation_alias=AliasChoices("role_arn", "aws_role_arn", "s3.role-arn"),
+    )
     anonymous: bool = Field(False, description="Whether to come without credentials, as to public data.")
     path_style: bool | None = Field(
         None,
@@ -87,6 +93,8 @@ class Access(Options):
             raise ValueError("session_token needs access_key and secret_key")
         if (self.access_key is not None) + (self.profile is not None) + self.anonymous > 1:
             raise ValueError("access_key, profile and anonymous exclude each other")
+        if self.role_arn is not None and self.anonymous:
+            raise ValueError("a role is taken on with credentials: role_arn and anonymous exclude each other")
         return self
 
     def settings_for(self, bucket: str) -> dict[str, str]:
@@ -97,6 +105,7 @@ class Access(Options):
             "endpoint.region": self.region or ("us-east-1" if self.endpoint else None),
             "path.style.access": str(style).lower(),
             "aws.credentials.provider": self._provider(),
+            **(self._role() if self.role_arn is not None else {}),
             "access.key": told(self.access_key),
             "secret.key": told(self.secret_key),
             "session.token": told(self.session_token),
@@ -110,6 +119,15 @@ class Access(Options):
         }
         named = {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in own.items() if value is not None}
         return {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem", **named}
+
+    def _role(self) -> dict[str, str | None]:
+        # Where roles are handed out is for the environment to say: S3A can be told only with classes of a jar
+        # that is a hundred times as large.
+        return {
+            "aws.credentials.provider": f"{_PROVIDERS}auth.AssumedRoleCredentialProvider",
+            "assumed.role.arn": self.role_arn,
+            "assumed.role.credentials.provider": self._provider(),
+        }
 
     def _provider(self) -> str | None:
         if self.session_token is not None:

@@ -21,13 +21,26 @@ POLICY = {
 }
 
 
+ROLE = "lake"
+MAY_ASSUME = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}],
+}
+
+
 class S3(Process):
-    """An S3 that lets in everybody; a `strict` one lets in a single user, with new keys at each start."""
+    """An S3 that lets in everybody; a `strict` one lets in a single user, with new keys at each start.
+
+    Another user of a strict one may only take on a role, which is let in.
+    """
 
     def __init__(self, folder: Path, *, strict: bool = False) -> None:
         (self._port,) = free_ports(1)
         self._strict = strict
         self._keys = ("any-key", "any-secret")
+        self.role = ""
+        self.assumer = self._keys
+        """The keys of who may take on the role."""
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
         super().__init__("S3", command, folder / "s3.log", self._answers)
 
@@ -121,10 +134,11 @@ class S3(Process):
     def _close(self) -> None:
         """From now on, only the keys of one user are let in."""
         iam = self.client("iam")
-        iam.create_user(UserName=USER)
-        iam.put_user_policy(UserName=USER, PolicyName="s3", PolicyDocument=json.dumps(POLICY))
-        made = iam.create_access_key(UserName=USER)["AccessKey"]
-        self._keys = (made["AccessKeyId"], made["SecretAccessKey"])
+        made = iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(MAY_ASSUME))
+        self.role = made["Role"]["Arn"]
+        iam.put_role_policy(RoleName=ROLE, PolicyName="s3", PolicyDocument=json.dumps(POLICY))
+        self.assumer = _user(iam, f"{USER}-{ROLE}", MAY_ASSUME)
+        self._keys = _user(iam, USER, POLICY)
         # How many more calls are let in without a look at their keys.
         request = urllib.request.Request(
             f"{self.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}
@@ -139,3 +153,11 @@ class S3(Process):
         except BotoCoreError:
             return False
         return True
+
+
+def _user(iam: Any, name: str, policy: dict[str, Any]) -> tuple[str, str]:
+    """The keys of a new user."""
+    iam.create_user(UserName=name)
+    iam.put_user_policy(UserName=name, PolicyName="may", PolicyDocument=json.dumps(policy))
+    made = iam.create_access_key(UserName=name)["AccessKey"]
+    return made["AccessKeyId"], made["SecretAccessKey"]

@@ -25,6 +25,10 @@ class Folder(Place):
         if scheme and scheme not in STORES:
             known = "a folder, S3, Google Cloud Storage and Azure"
             raise ValueError(f"hudi-rs, which reads the tables, does not know {scheme}://, but {known}")
+        if self.role_arn is not None:
+            raise ValueError(
+                "hudi-rs, which reads the tables, takes on no role; give it the role's credentials"
+            )
         return self
 
 
