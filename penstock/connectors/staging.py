@@ -220,6 +220,7 @@ def _upload(
     frame: DataFrame, delivery: Delivery, storage: Hadoop, folder: str, keys: tuple[str, ...]
 ) -> None:
     """By way of a local folder, for a format that is written nowhere else."""
+    check_format(frame, delivery.target, delivery.format)
     if delivery.batch.aside:
         os.makedirs(delivery.batch.aside, exist_ok=True)
     with TemporaryDirectory(prefix=f".{delivery.label}-", dir=delivery.batch.aside) as scratch:
