@@ -29,7 +29,7 @@ test: packages $(VENV)/dev.stamp ## install what the tests need, and run all of 
 	@mkdir -p .build
 	@# Each of the many processes that tests start has its Spark in half the time.
 	$(BIN)/python -m penstock.engine.training
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --junitxml=.build/junit.xml
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder --junitxml=.build/junit.xml
 
 test-fast: $(VENV)/dev.stamp ## the tests that need neither Spark nor a server
 	$(PYTEST) -m "not spark and not server"
