@@ -41,7 +41,7 @@ def test_the_session_as_it_is_typed(folder: Path) -> None:
         shell.type("cat news.ndjson > producer\n")
         shell.type("kill %1\n")
         until(lambda: not os.path.lexists(folder / "producer"), "the end of the pipe")
-        shell.type("wait %1; echo ended with $?\n")
+        shell.type("wait $!; echo ended with $?\n")
         shell.see("ended with 0")
         shell.type("exit\n")
         shell.end()
@@ -56,7 +56,7 @@ def test_the_session_on_kafka(folder: Path, kafka: Any) -> None:
         shell.type("cat news.ndjson > producer\n")
         shell.type("kill %1\n")
         until(lambda: not os.path.lexists(folder / "producer"), "the end of the pipe")
-        shell.type("wait %1; echo ended with $?\n")
+        shell.type("wait $!; echo ended with $?\n")
         shell.see("ended with 0")
         shell.type("exit\n")
         shell.end()
@@ -74,7 +74,7 @@ def test_what_is_in_the_pipe_is_stored_before_a_signal_ends_it(folder: Path, nam
         exec 3> producer  # which waits until the other end is open
         kill -STOP %1
         cat news.ndjson >&3; exec 3>&-
-        kill -{name} %1; kill -CONT %1; wait %1; echo $?
+        kill -{name} %1; kill -CONT %1; wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines()[-1] == "0", done.stderr
@@ -92,7 +92,7 @@ def test_writers_come_and_go(folder: Path) -> None:
         printf 'no line feed' > producer
         until grep -aqr 'no line feed' streams; do sleep 0.05; done
         (echo a; sleep 0.3; echo b) > producer
-        kill %1; wait %1; echo $?
+        kill %1; wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines()[-1] == "0", done.stderr
@@ -107,7 +107,7 @@ def test_many_lines_arrive_whole_and_in_order(folder: Path) -> None:
         """
         penstock flux ./producer 'file://streams/news?buffer=256kb' &
         there producer
-        cat many.ndjson > producer; kill %1; wait %1; echo $?
+        cat many.ndjson > producer; kill %1; wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines()[-1] == "0", done.stderr
@@ -185,7 +185,7 @@ def test_a_bad_line_in_a_pipe_ends_it_and_unlinks_the_pipe(folder: Path) -> None
         """
         penstock flux ./producer file://streams/news &
         there producer
-        printf '1\\nrain\\n' > producer; wait %1; echo $?
+        printf '1\\nrain\\n' > producer; wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines()[-1] == "2"
@@ -201,7 +201,7 @@ def test_half_a_line_is_not_taken_for_a_whole_one(folder: Path) -> None:
         penstock flux ./producer file://streams/news &
         there producer
         exec 3> producer
-        printf '12\\n34' >&3; kill %1; wait %1; echo $?
+        printf '12\\n34' >&3; kill %1; wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines()[-1] == "1"
@@ -222,7 +222,7 @@ def test_a_pipe_that_somebody_replaced_stays(folder: Path) -> None:
         """
         penstock flux producer file://streams/news &
         there producer
-        rm producer; echo mine > producer; kill %1; wait %1; cat producer
+        rm producer; echo mine > producer; kill %1; wait $!; cat producer
         """,
     )
     assert done.stdout.splitlines()[-1] == "mine"

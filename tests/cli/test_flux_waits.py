@@ -55,6 +55,21 @@ class Writer:
 
 
 @contextmanager
+def begun(backend: Backend, stream: str, pipe: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A flux with little room, of whose lines the first is stored."""
+    uri = backend.at(stream)
+    uri += f"{'&' if '?' in uri else '?'}buffer=1mb&timeout=5m"
+    with subprocess.Popen(["penstock", "flux", str(pipe), uri], env=environment()) as flux:
+        try:
+            until(pipe.is_fifo, "the pipe", flux)
+            pipe.write_bytes(b'"first"\n')
+            until(lambda: held(backend, stream) == 1, "the first line, stored", flux)
+            yield flux
+        finally:
+            flux.kill()
+
+
+@contextmanager
 def standing_still(server: Process) -> Iterator[None]:
     os.kill(server.pid, signal.SIGSTOP)
     try:
@@ -69,24 +84,16 @@ def test_who_writes_waits_while_a_server_stands_still(
     backend: Backend, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     stream, pipe = backend.make("slow"), tmp_path / "producer"
-    uri = backend.at(stream)
-    uri += f"{'&' if '?' in uri else '?'}buffer=1mb&timeout=5m"
-    with subprocess.Popen(["penstock", "flux", str(pipe), uri], env=environment()) as flux:
-        try:
-            until(pipe.is_fifo, "the pipe", flux)
-            pipe.write_bytes(b'"first"\n')
-            until(lambda: held(backend, stream) == 1, "the first line, stored", flux)
-            before = psutil.Process(flux.pid).memory_info().rss
-            with standing_still(request.getfixturevalue(backend.name)):
-                writer = Writer(pipe)
-                until(writer.waits, "a writer that waits", flux)
-                assert writer.taken < HELD < SIZE
-                assert psutil.Process(flux.pid).memory_info().rss - before < 2 * HELD
-            until(writer.has_ended, "the end of what is written", flux)
-            flux.terminate()
-            assert flux.wait(PATIENCE) == 0
-        finally:
-            flux.kill()
+    with begun(backend, stream, pipe) as flux:
+        before = psutil.Process(flux.pid).memory_info().rss
+        with standing_still(request.getfixturevalue(backend.name)):
+            writer = Writer(pipe)
+            until(writer.waits, "a writer that waits", flux)
+            assert writer.taken < HELD < SIZE
+            assert psutil.Process(flux.pid).memory_info().rss - before < 2 * HELD
+        until(writer.has_ended, "the end of what is written", flux)
+        flux.terminate()
+        assert flux.wait(PATIENCE) == 0
     with backend.streamer.consumer(stream, mode="repeat") as consumer:
         got = [message.payload for message in there(consumer)]
         while len(got) < len(LINES) + 1 and (message := consumer.next(timeout=PATIENCE)):
@@ -101,26 +108,17 @@ def test_a_second_signal_ends_it_though_a_server_stands_still(
     backend: Backend, tmp_path: Path, request: pytest.FixtureRequest, is_full: bool
 ) -> None:
     stream, pipe = backend.make("left"), tmp_path / "producer"
-    uri = backend.at(stream)
-    uri += f"{'&' if '?' in uri else '?'}buffer=1mb&timeout=5m"
-    with subprocess.Popen(["penstock", "flux", str(pipe), uri], env=environment()) as flux:
-        try:
-            until(pipe.is_fifo, "the pipe", flux)
-            pipe.write_bytes(b'"first"\n')
-            until(lambda: held(backend, stream) == 1, "the first line, stored", flux)
-            with standing_still(request.getfixturevalue(backend.name)):
-                if is_full:
-                    until(Writer(pipe).waits, "a writer that waits", flux)
-                else:
-                    pipe.write_bytes(b'"second"\n')
-                flux.terminate()
-                time.sleep(QUIET)
-                assert flux.poll() is None, "it does not wait for what is not stored"
-                flux.terminate()
-                assert flux.wait(10) == 130
-                assert not pipe.exists()
-        finally:
-            flux.kill()
+    with begun(backend, stream, pipe) as flux, standing_still(request.getfixturevalue(backend.name)):
+        if is_full:
+            until(Writer(pipe).waits, "a writer that waits", flux)
+        else:
+            pipe.write_bytes(b'"second"\n')
+        flux.terminate()
+        time.sleep(QUIET)
+        assert flux.poll() is None, "it does not wait for what is not stored"
+        flux.terminate()
+        assert flux.wait(10) == 130
+        assert not pipe.exists()
 
 
 def held(backend: Backend, stream: str) -> int:

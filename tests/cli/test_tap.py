@@ -54,7 +54,7 @@ def test_the_session_as_it_is_typed(folder: Path) -> None:
         shell.type("\x03")  # cat would wait for more
         shell.type("kill %1\n")
         until(lambda: not os.path.lexists(folder / "consumer"), "the end of the pipe")
-        shell.type("wait %1; echo ended with $?\n")
+        shell.type("wait $!; echo ended with $?\n")
         shell.see("ended with 0")
         shell.type("exit\n")
         shell.end()
@@ -96,7 +96,7 @@ def test_what_one_reader_leaves_the_next_one_gets(folder: Path) -> None:
         there consumer
         for n in 1 2 3; do (read line; echo "$line") < consumer; done
         cat consumer
-        wait %1; echo $?
+        wait $!; echo $?
         """,
     )
     assert done.stdout.splitlines() == [*LINES, "0"], done.stderr
@@ -121,7 +121,7 @@ def test_many_lines_arrive_whole_and_in_order(folder: Path) -> None:
         """
         penstock tap consumer file://streams/many --no-follow &
         there consumer
-        cat consumer > piped; wait %1; echo $?
+        cat consumer > piped; wait $!; echo $?
         penstock tap - file://streams/many --no-follow | cat > printed
         """,
     )
@@ -202,7 +202,7 @@ def test_a_signal_ends_it_with_0(folder: Path, name: str) -> None:
         mkfifo full; exec 3<>full
         penstock tap - file://streams/news > full &
         read -u 3 line
-        kill -{name} %1; wait %1; echo $?
+        kill -{name} %1; wait $!; echo $?
         """,
     )
     assert done.stdout == "0\n", done.stderr
