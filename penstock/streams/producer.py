@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from penstock.errors import InputError, PenstockError, RunError
@@ -80,6 +80,22 @@ class Unkeyed:
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
         return zip(self.payloads, repeat(None))
+
+
+def in_slices(
+    messages: Iterable[tuple[bytes, bytes | None]],
+    most: int,
+    take: Callable[[list[tuple[bytes, bytes | None]]], None],
+) -> None:
+    """Hands so many over at a time; what comes before one that cannot be read, all the same."""
+    source, more = iter(messages), True
+    while more:
+        some: list[tuple[bytes, bytes | None]] = []
+        try:
+            some.extend(islice(source, most))
+        finally:
+            take(some)
+        more = len(some) == most
 
 
 class Producer(Closing, ABC):

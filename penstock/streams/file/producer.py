@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from itertools import islice
 
 from penstock.errors import PenstockError, RunError
 from penstock.streams.base import Delivery, Outgoing, Place, Producer, Receipt
@@ -14,6 +13,7 @@ from penstock.streams.file.block import Batch, microseconds, pack_headers
 from penstock.streams.file.log import now
 from penstock.streams.file.writer import Writer
 from penstock.streams.message import Headers
+from penstock.streams.producer import in_slices
 
 TOGETHER = 256
 """Messages without receipts that are taken at a time."""
@@ -94,15 +94,7 @@ class FileProducer(Producer):
         return FileReceipt(self, batch, number)
 
     def pour(self, messages: Iterable[tuple[bytes, bytes | None]]) -> None:
-        source, more = iter(messages), True
-        while more:
-            some: list[tuple[bytes, bytes | None]] = []
-            try:
-                some.extend(islice(source, TOGETHER))
-            finally:
-                # What came before a message that cannot be read is sent all the same.
-                self._hand_over(some)
-            more = len(some) == TOGETHER
+        in_slices(messages, TOGETHER, self._hand_over)
 
     def _hand_over(self, some: list[tuple[bytes, bytes | None]]) -> None:
         if not some:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
-from itertools import cycle, islice, repeat, starmap
+from itertools import cycle, repeat, starmap
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from penstock.streams.kafka.messages import milliseconds, pairs_of
 from penstock.streams.kafka.options import StreamOptions
 from penstock.streams.kafka.transaction import Transactions
 from penstock.streams.message import Headers
-from penstock.streams.producer import ROOM, Unkeyed
+from penstock.streams.producer import ROOM, Unkeyed, in_slices
 from penstock.streams.untold import Untold
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class KafkaProducer(Producer):
         if isinstance(messages, Unkeyed):
             self._pour_payloads(self._pouring, messages.payloads)
         else:
-            self._pour_pairs(self._pouring, iter(messages))
+            in_slices(messages, TOGETHER, partial(self._pour_pairs, self._pouring))
         return self._served(self._pouring.poll, 0)
 
     def _pour_payloads(self, client: confluent_kafka.Producer, payloads: list[bytes]) -> None:
@@ -207,20 +207,11 @@ class KafkaProducer(Producer):
         for place in self._refused(calls, left, len(payloads)):
             self._squeeze(client, payloads[place])
 
-    def _pour_pairs(
-        self, client: confluent_kafka.Producer, source: Iterator[tuple[bytes, bytes | None]]
-    ) -> None:
-        produce, more = partial(client.produce, self.stream), True
-        while more:
-            many: list[tuple[bytes, bytes | None]] = []
-            try:
-                many.extend(islice(source, TOGETHER))
-            finally:
-                # What came before a message that cannot be read is sent all the same.
-                left = iter(many)
-                for place in self._refused(starmap(produce, left), left, len(many)):
-                    self._squeeze(client, *many[place])
-            more = len(many) == TOGETHER
+    def _pour_pairs(self, client: confluent_kafka.Producer, many: list[tuple[bytes, bytes | None]]) -> None:
+        left = iter(many)
+        calls = starmap(partial(client.produce, self.stream), left)
+        for place in self._refused(calls, left, len(many)):
+            self._squeeze(client, *many[place])
 
     def _refused(self, calls: Iterator[None], left: Iterator[Any], count: int) -> Iterator[int]:
         """Makes the calls, no Python code between them, and gives the places of those that are refused: each
