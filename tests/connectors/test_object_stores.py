@@ -65,6 +65,12 @@ def run(session: Session, text: str, **more: Any) -> Ran:
     return ran
 
 
+def failure_of(session: Session, text: str) -> PenstockError:
+    with pytest.raises(PenstockError) as caught:
+        run(session, text)
+    return caught.value
+
+
 def tables(store: BucketSubject, prefix: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of each Parquet file."""
     return {
@@ -212,11 +218,10 @@ def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> N
         f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}",
         f"SELECT id FROM {end(store, 'in/*.parquet')} INTO 'back/*.parquet'",
     ):
-        with pytest.raises(PenstockError) as caught:
-            run(session, text)
-        assert caught.value.code == "missing-bucket", caught.value
-        assert "nowhere-to-be-found" in caught.value.message
-        assert caught.value.at is not None
+        failure = failure_of(session, text)
+        assert failure.code == "missing-bucket", failure
+        assert "nowhere-to-be-found" in failure.message
+        assert failure.at is not None
     assert not Path("back").exists()
 
 
@@ -224,9 +229,8 @@ def test_a_bucket_that_is_not_there(session: Session, store: BucketSubject) -> N
 def test_a_store_that_is_away(session: Session, store: BucketSubject) -> None:
     credentials = store.credentials() | {"endpoint": "http://127.0.0.1:9"}
     store.credentials = lambda: credentials  # type: ignore[method-assign]
-    with pytest.raises(PenstockError) as caught:
-        run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}")
-    assert caught.value.code == "store-unreachable", caught.value
+    failure = failure_of(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'out/*.parquet')}")
+    assert failure.code == "store-unreachable", failure
 
 
 def test_a_name_node_that_is_away(session: Session) -> None:
@@ -236,11 +240,10 @@ def test_a_name_node_that_is_away(session: Session) -> None:
         f"SELECT id FROM 'rows.jsonl' {into}",
         "SELECT id FROM 'hdfs://127.0.0.1:9/in/*.parquet' INTO 'back/*.parquet'",
     ):
-        with pytest.raises(PenstockError) as caught:
-            run(session, text)
-        assert caught.value.code == "store-unreachable", caught.value
-        assert "hdfs://127.0.0.1:9" in caught.value.message
-        assert Hdfs().is_passing(caught.value)
+        failure = failure_of(session, text)
+        assert failure.code == "store-unreachable", failure
+        assert "hdfs://127.0.0.1:9" in failure.message
+        assert Hdfs().is_passing(failure)
 
 
 def test_a_wrong_key_of_azure(session: Session, azurite: Azurite) -> None:
@@ -252,9 +255,8 @@ def test_a_wrong_key_of_azure(session: Session, azurite: Azurite) -> None:
         f"SELECT id FROM 'rows.jsonl' INTO {wrong}",
         f"SELECT id FROM {wrong} INTO 'back/*.parquet'",
     ):
-        with pytest.raises(PenstockError) as caught:
-            run(session, text)
-        assert caught.value.code == "access-denied", caught.value
-        assert caught.value.at is not None
+        failure = failure_of(session, text)
+        assert failure.code == "access-denied", failure
+        assert failure.at is not None
     run(session, f"SELECT id FROM 'rows.jsonl' INTO {end(store, 'x/*.parquet')}")
     assert ids(store, "x/") == list(range(10))
