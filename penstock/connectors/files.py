@@ -42,7 +42,7 @@ from penstock.connectors.staging import (
     deliver,
     partition_columns,
 )
-from penstock.connectors.templates import Target, compression_of
+from penstock.connectors.templates import Target, as_glob, compression_of
 from penstock.errors import DataError
 from penstock.options import Names, Value
 
@@ -192,7 +192,7 @@ class Files(Connector):
 
     def is_ordered(self, source: Any) -> bool:
         """Several files are read side by side."""
-        single = PurePosixPath(source.path).suffix and not set("*?[{") & set(source.path)
+        single = PurePosixPath(source.path).suffix and not stores.is_wild(as_glob(source.path))
         return source.files_per_batch == 1 or bool(single)
 
     def identity(self, source: Any) -> str:

@@ -240,7 +240,7 @@ def _without_order(plan: Pipeline) -> Iterator[str]:
     """Tells of sinks that merge, and cannot know which change to a key in a batch is the last."""
     scans = list(plan.root.scans())
     sides = [scan.label for scan in scans if not scan.connector.is_ordered(scan.options)]
-    why = "rows of a join come" if len(scans) > 1 else f"{sides[0]} is read" if sides else None
+    why = "rows of several sources come" if len(scans) > 1 else f"{sides[0]} is read" if sides else None
     for sink in plan.sinks:
         options = sink.options
         if why and isinstance(options, Merging) and options.merge_on and not options.order_by:
